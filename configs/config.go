@@ -276,7 +276,7 @@ func (o Otel) Header() (http.Header, error) {
 	for i, line := range o.Headers {
 		name, value, ok := strings.Cut(line.Reveal(), ":")
 		if name = strings.TrimSpace(name); !ok || name == "" || strings.ContainsAny(name, " \t") || strings.ContainsAny(value, "\r\n") {
-			return nil, fmt.Errorf("has no header in entry %d; write \"Name: value\"", i+1)
+			return nil, fmt.Errorf("has an entry that is not a header (entry %d); write \"Name: value\"", i+1)
 		}
 		h.Add(name, strings.TrimSpace(value))
 	}

@@ -46,7 +46,7 @@ func (d *decoder) parse(text string) (ast.Node, bool) {
 		return nil, false
 	}
 	if len(file.Docs) > 1 {
-		d.addFault("", file.Docs[1].Body, "", "holds more than one document; keep the first")
+		d.addFault("", file.Docs[1].Body, "", "contains more than one YAML document; keep only the first")
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return nil, false
@@ -203,7 +203,7 @@ func (d *decoder) readCommaList(
 func (d *decoder) readScalar(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	text, ok := scalarText(n)
 	if !ok {
-		d.addFault(path, n, "", "must be one value, not a list, a mapping, an anchor or an alias")
+		d.addFault(path, n, "", "must be a single value, not a list, a mapping, an anchor or an alias")
 		return
 	}
 	d.setText(path, v, tag, n, text)
@@ -247,7 +247,7 @@ func (d *decoder) setText(
 func (d *decoder) asMapping(path string, n ast.Node) (ast.MapNode, bool) {
 	pairs, ok := n.(ast.MapNode)
 	if _, alias := n.(*ast.AliasNode); !ok || alias {
-		d.addFault(path, n, "", "must contain further keys (key: value)")
+		d.addFault(path, n, "", "is not a mapping; write key: value")
 		return nil, false
 	}
 	return pairs, true

@@ -13,15 +13,15 @@ func suggestion(name string, keys map[string]int) string {
 	if best := spell.Suggest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"
 	}
-	return "; " + alternatives(keys)
+	return "; " + alternatives("key", keys)
 }
 
 // alternatives returns the end of a message that lists the valid names.
-func alternatives[V any](names map[string]V) string {
+func alternatives[V any](noun string, names map[string]V) string {
 	if len(names) == 1 {
-		return "there is only " + slices.Sorted(maps.Keys(names))[0]
+		return "the only " + noun + " is " + slices.Sorted(maps.Keys(names))[0]
 	}
-	return "there are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
+	return "the " + noun + "s are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
 // renamedKey returns the new name for a key renamed in an earlier release.
@@ -55,7 +55,7 @@ func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool)
 				near += fileSuffix
 			}
 			d.source = "environment"
-			d.addFault(name, nil, "", "is not a key; did you mean "+envPrefix+near+"?")
+			d.addFault(name, nil, "", "is not a variable that precept reads; did you mean "+envPrefix+near+"?")
 			d.faults[len(d.faults)-1].unknown = true
 		}
 	}

@@ -12,8 +12,8 @@ import (
 func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 	lines := []struct{ line, key, want string }{
 		{"listen: 8080", "listen", "write host:port"},
-		{"admin: {base_path: /a/../b, bogus: 1}", "admin.base_path", "write for example /precept"},
-		{"routes: {chat: nowhere, foo: b}", "routes.chat", "names no upstream; there are b, c, d"},
+		{"admin: {base_path: /a/../b, bogus: 1}", "admin.base_path", "write one such as /precept"},
+		{"routes: {chat: nowhere, foo: b}", "routes.chat", "is not a configured upstream; the upstreams are b, c, d"},
 		{"upstreams: {b: {url: ftp://x}, c: {}, d: {url: 'https://user:pw@x/v1'}}", "upstreams.b.url", "must begin with http:// or https://"},
 		{"tenancy: many", "tenancy", "must be one of single, by-credential, keys"},
 		{"store: {url: 'mysql://x'}", "store.url", "write a path, or redis://host:6379/0"},
@@ -28,13 +28,13 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		{"reward: {close_after: 0s, sentiment: 2, tiers: [nobody]}", "reward.close_after", "it must be more than 0s"},
 		{"distill: {every: 1, gate: robot, judge: 'ftp://x'}", "distill.every", "write a number with a unit"},
 		{"writ: {enabled: x, trust: all}", "writ.trust", "must be one of quarantined, own"},
-		{"ledger: {trust: own}", "ledger.agent", "set ledger.agent, or set ledger.trust to quarantined"},
+		{"ledger: {trust: own}", "ledger.agent", "set ledger.agent to an agent's name, or ledger.trust to quarantined"},
 		{"limits: {body_bytes: 0, drain_timeout: -5s, upstream_header_timeout: soon, sessions: 0, outbox_bytes: 1}", "limits.outbox_bytes", "at least 1MiB"},
 		{"log: {level: loud, format: xml}", "log.level", "must be one of debug, info, warn, error"},
 		{"metrics: {pubic: true}", "metrics.pubic", "did you mean public?"},
-		{"otel: {endpoint: nowhere, headers: [x], sample: 2}", "otel.endpoint", "must begin with http:// or https://"},
+		{"otel: {endpoint: nowhere, headers: [x], sample: 2}", "otel.endpoint", "is not an http or https URL"},
 		{"debug_headers: perhaps", "debug_headers", "is neither true nor false"},
-		{"epsilonn: 3", "epsilonn", "there are admin, bandit,"},
+		{"epsilonn: 3", "epsilonn", "the keys are admin, bandit,"},
 		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is also another key's name; choose another name"},
 	}
 	furtherFaults := map[string]int{ // lines with faults in further keys
@@ -71,7 +71,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 			t.Errorf("%s: fault in %s = %q, want line %d and %q", tc.line, tc.key, f, i+1, tc.want)
 		}
 	}
-	remedy := regexp.MustCompile(`write|must|there (is|are)|neither|set |name|say|prints the hex|is not a key|not a (whole )?number|has no |use keys`)
+	remedy := regexp.MustCompile(`write|must|the (only )?(key|upstream)s? (is|are)|neither|set |name|say|list|prints the h|is not a key|not a (whole )?number|use keys`)
 	for key, line := range furtherFaults {
 		if f := faultByKey[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !remedy.MatchString(f.Problem) {
 			t.Errorf("fault in %s = %q, want line %d and a remedy", key, f, line)

@@ -212,7 +212,7 @@ func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	usual := defaults.byKey()
 	for path, name := range c.Routes.byKey() {
 		if source, given := d.sources[path]; given && c.Upstream != "" && *name != *usual[path] {
-			d.faults = append(d.faults, Fault{Key: path, Value: *name, Source: source, Problem: "has no effect, because upstream serves all requests; remove the route, or replace upstream by upstreams"})
+			d.faults = append(d.faults, Fault{Key: path, Value: *name, Source: source, Problem: "has no effect, because the key upstream serves all requests; remove the route, or replace the key upstream with upstreams"})
 		}
 	}
 }

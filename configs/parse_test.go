@@ -324,11 +324,11 @@ func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 		}
 	}
 	_, err := Parse(Sources{Env: env("PRECEPT_ADMIN_TOKEN", "to\x00ken-0123456789")})
-	if want := "PRECEPT_ADMIN_TOKEN: admin.tokens holds the control character U+0000; remove it"; err == nil || !strings.Contains(err.Error(), want) {
+	if want := "PRECEPT_ADMIN_TOKEN: admin.tokens contains the control character U+0000; remove it"; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("token with a NUL: got error %v, want %s", err, want)
 	}
 	_, err = Parse(Sources{File: []byte("upstreams: {\x10: {url: http://h}}")})
-	if want := `upstreams = "\x10" holds the control character U+0010; remove it`; err == nil || !strings.Contains(err.Error(), want) {
+	if want := `upstreams = "\x10" contains the control character U+0010; remove it`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("upstream name with a control character: got error %v, want %s", err, want)
 	}
 }
@@ -347,7 +347,7 @@ func TestMisspeltVariableFaultSuggestsLikelyKey(t *testing.T) {
 		"PRECEPT_ADMIN_TOKN": "PRECEPT_ADMIN_TOKEN", "PRECEPT_LESSONS_DIR": "PRECEPT_LESSONS", "PRECEPT_STORE": "PRECEPT_STORE_URL", "PRECEPT_UPSTREAM_URL": "PRECEPT_UPSTREAM",
 		"PRECEPT_data_dir": "PRECEPT_DATA_DIR",
 	} {
-		if err := parse("", name, "x"); err == nil || !strings.Contains(err.Error(), "environment: "+name+" is not a key; did you mean "+want+"?") {
+		if err := parse("", name, "x"); err == nil || !strings.Contains(err.Error(), "environment: "+name+" is not a variable that precept reads; did you mean "+want+"?") {
 			t.Errorf("%s: error %v, want %s", name, err, want)
 		}
 	}

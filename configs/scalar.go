@@ -92,7 +92,7 @@ func checkConstraints(v reflect.Value, tag reflect.StructTag) error {
 		return nil
 	}
 	if x < minimum || x > maximum {
-		return fmt.Errorf("is out of bounds; it must be %s", formatBounds(v.Type(), minimum, maximum))
+		return fmt.Errorf("is out of range; it must be %s", formatBounds(v.Type(), minimum, maximum))
 	}
 	return nil
 }

@@ -164,9 +164,9 @@ func TestWrongShapeFaultNamesTheExpectedShape(t *testing.T) {
 	for file, want := range map[string]string{
 		"upstreams: {a: {url: 'http://h'}, a: {url: 'http://i'}}\nroutes: {chat: a, responses: a, messages: a, other: a}": "upstreams.a is given twice; keep one",
 		"learning: {opt_out_patterns: {a: b}}":                          "is not a list; write [a, b]",
-		"listen: [a]":                                                   "must be one value, not a list",
-		"listen: {a: b}":                                                "must be one value, not a list",
-		"upstreams: [a]":                                                "must contain further keys (key: value)",
+		"listen: [a]":                                                   "must be a single value, not a list",
+		"listen: {a: b}":                                                "must be a single value, not a list",
+		"upstreams: [a]":                                                "is not a mapping; write key: value",
 		"distill: {every: 1ms}":                                         "it must be at least 1s",
 		"inject: {budget_bytes: 100000000000000000000}":                 "is not a size",
 		"inject: {budget_bytes: 9000000TiB}":                            "is too large",
@@ -174,8 +174,8 @@ func TestWrongShapeFaultNamesTheExpectedShape(t *testing.T) {
 		"otel: {sample: -0.5}":                                          "it must be from 0 to 1",
 		"data_dir: ${UNSET}":                                            "names the environment variable UNSET, which is not set; set it, or write ${UNSET:-text}",
 		"match: {system: [true, '[']}":                                  "is not a pattern; write true",
-		"tenancy: by-credential\nkeys: [{name: a}]":                     "is not read while tenancy is by-credential",
-		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is not sha256: and a SHA-256 in hex; printf",
+		"tenancy: by-credential\nkeys: [{name: a}]":                     "has no effect while tenancy is by-credential",
+		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is not sha256: followed by 64 hex digits; printf",
 		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is also the data listener's address",
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {

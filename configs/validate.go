@@ -40,18 +40,18 @@ func (v *validator) run() {
 			"is also in admin.tokens, which permit every action; choose another token for viewers")
 	}
 	v.require(c.Admin.BasePath == "" || isPlainPath(c.Admin.BasePath), "admin.base_path", c.Admin.BasePath,
-		"may contain only letters, digits, dots, -, _ and /; write for example /precept")
+		"is not a plain path; write one such as /precept, with letters, digits, dots, - and _ after each /, and no / at the end")
 	v.require(c.DataDir != "", "data_dir", "", "is empty; name a directory")
-	v.require(c.Lessons != "", "lessons", "", "is empty; name a directory with LESSON.md files")
+	v.require(c.Lessons != "", "lessons", "", "is empty; name the directory with the lesson files")
 	v.checkStoreAddress("lessons", c.Lessons)
 	v.checkStoreAddress("store.url", c.Store.URL.Reveal())
 	v.require(len(c.Reward.Tiers) > 0, "reward.tiers", "",
-		"is empty: no session would ever have a reward; write [user, verifier, implicit]")
+		"is empty, so no session would ever get a reward; write [user, verifier, implicit]")
 	v.require(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
-		"is empty, and ledger.trust: own needs one agent's name; set ledger.agent, or set ledger.trust to quarantined")
-	v.require(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", notHTTPProblem)
+		"is empty, but ledger.trust is own; set ledger.agent to an agent's name, or ledger.trust to quarantined")
+	v.require(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", "is neither rules nor a URL; write rules, or a base URL such as https://api.openai.com/v1")
 	v.require(c.Distill.Judge == "rules" || c.Distill.Model != "", "distill.model", "",
-		"is missing, and distill.judge is an API: name the model that judges")
+		"is missing, but distill.judge is a URL; name the judge's model")
 	v.require(c.Otel.Endpoint == "" || isHTTP(c.Otel.Endpoint), "otel.endpoint", "", notHTTPProblem)
 	if _, err := c.Otel.Header(); err != nil {
 		v.addFault("otel.headers", "", err.Error())
@@ -90,16 +90,16 @@ func indexedKey(path string, i int) string { return fmt.Sprintf("%s[%d]", path, 
 func (v *validator) checkKeys() {
 	c := v.config
 	if c.Tenancy == "keys" {
-		v.require(len(c.Keys) > 0, "keys", "", "is empty, and tenancy is keys: every client would be refused; list at least one")
+		v.require(len(c.Keys) > 0, "keys", "", "is empty, but tenancy is keys, so every client would be refused; list at least one key")
 	} else {
-		v.require(len(c.Keys) == 0, "keys", "", "is not read while tenancy is "+c.Tenancy+"; set tenancy: keys")
+		v.require(len(c.Keys) == 0, "keys", "", "has no effect while tenancy is "+c.Tenancy+"; set tenancy to keys, or remove the list")
 	}
 	names, hashes := map[string]bool{}, map[string]bool{}
 	for i, k := range c.Keys {
 		path := indexedKey("keys", i)
 		v.require(k.Name != "", path+".name", "", "is missing; give the key a name")
 		v.require(k.Name == "" || !names[k.Name], path+".name", k.Name, "is also another key's name; choose another name")
-		v.require(isSHA256(k.KeySHA256), path+".key_sha256", "", "is not SHA-256 in hex; printf %s \"$KEY\" | sha256sum prints the hex digits")
+		v.require(isSHA256(k.KeySHA256), path+".key_sha256", "", "is not a SHA-256 hash in hex digits; printf %s \"$KEY\" | sha256sum prints the hash")
 		v.require(!isSHA256(k.KeySHA256) || !hashes[k.KeySHA256], path+".key_sha256", "", "is also another key's hash; remove one entry")
 		v.require(k.Tenant != "", path+".tenant", "", "is missing; name the key's tenant")
 		names[k.Name], hashes[k.KeySHA256] = true, true
@@ -113,7 +113,7 @@ func (v *validator) checkPrices() {
 		path := indexedKey("prices", i)
 		v.require(price.IsPattern(p.Model), path+".model", p.Model, "is not a model name pattern; write one such as gpt-5*")
 		v.require(!seen[p.Model] || p.Model == "", path+".model", p.Model, "is listed twice; keep one")
-		v.require(p.Cached <= p.Input || p.Input < 0, path+".cached", strconv.FormatFloat(p.Cached, 'g', -1, 64), "is more than input; write at most the input price")
+		v.require(p.Cached <= p.Input || p.Input < 0, path+".cached", strconv.FormatFloat(p.Cached, 'g', -1, 64), "is higher than the input price; write the same price or a lower one")
 		seen[p.Model] = true
 	}
 }
@@ -123,17 +123,17 @@ func (v *validator) checkHooks(key string, hooks []Hook) {
 	c, secrets := v.config, map[Secret]bool{}
 	for i, h := range hooks {
 		path := indexedKey(key, i)
-		v.require(h.Secret != "", path+".secret", "", "is empty; make a secret with openssl rand -hex 32, and write the secret here and in the webhook's settings")
+		v.require(h.Secret != "", path+".secret", "", "is empty; create a secret with openssl rand -hex 32, and write it here and into the webhook's settings")
 		v.require(h.Secret == "" || !secrets[h.Secret], path+".secret", "", "is also another webhook's secret; use a different secret for each webhook")
 		secrets[h.Secret] = true
 		switch c.Tenancy {
 		case "single":
-			v.require(h.Tenant == "" || h.Tenant == "default", path+".tenant", h.Tenant, "has no sessions while tenancy is single; omit the tenant")
+			v.require(h.Tenant == "" || h.Tenant == "default", path+".tenant", h.Tenant, "has no sessions, because tenancy is single; remove the tenant")
 		case "keys":
 			listed := slices.ContainsFunc(c.Keys, func(k Key) bool { return k.Tenant == h.Tenant })
 			v.require(listed, path+".tenant", h.Tenant, "is not a tenant in keys; use a tenant from that list")
 		default:
-			v.require(h.Tenant != "", path+".tenant", "", "is missing; name the tenant that the webhook rates")
+			v.require(h.Tenant != "", path+".tenant", "", "is missing; name the tenant whose sessions the webhook rates")
 		}
 	}
 }
@@ -160,7 +160,7 @@ func (v *validator) checkStoreAddress(path, value string) {
 			"contains a password, which the dashboard would show; write redis:// alone to use the Redis in store.url")
 	case isLessons && rest == "" && kind == "redis":
 		v.require(strings.HasPrefix(v.config.Store.URL.Reveal(), "redis"), path, value,
-			"means the Redis in store.url, and store.url is not a Redis; write redis://host:6379/0")
+			"means the Redis in store.url, but store.url is not a Redis address; write redis://host:6379/0")
 	case v.checkRedisURL != nil:
 		if err := v.checkRedisURL(value); err != nil {
 			v.addFault(path, kind+"://", err.Error())
@@ -196,7 +196,7 @@ func examplePath(rest string) string {
 	return rest
 }
 
-const notHTTPProblem = "is not a URL that can be used; it must begin with http:// or https://, and name a host"
+const notHTTPProblem = "is not an http or https URL; write one such as http://127.0.0.1:4318"
 
 func isHTTP(text string) bool {
 	u, err := url.Parse(text)
@@ -228,7 +228,7 @@ func (v *validator) checkTags() {
 		v.require(isTag(tag), "tags."+tag, tag,
 			"is not a tag; write lower-case letters, digits and dashes, starting with a letter")
 		blank := func(w string) bool { return strings.TrimSpace(w) == "" }
-		v.require(len(words) > 0 && !slices.ContainsFunc(words, blank), "tags."+tag, "", "has no words, or an empty one")
+		v.require(len(words) > 0 && !slices.ContainsFunc(words, blank), "tags."+tag, "", "has no phrase, or an empty one; list the phrases that set the tag")
 	}
 }
 
@@ -262,12 +262,12 @@ func (v *validator) checkTokens(key string, tokens []Secret) {
 		case text == "":
 			v.addFault(path, "", "is empty, and an empty token would admit every client; remove the entry, or write a token")
 		case hashed:
-			v.require(isSHA256(hash), path, "", "is not sha256: and a SHA-256 in hex; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
+			v.require(isSHA256(hash), path, "", "is not sha256: followed by 64 hex digits; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
 		case strings.Contains(strings.ToLower(text), "sha256"):
-			v.addFault(path, "", "looks like a hash and is read as a token in clear; write sha256:<hex>, and viewers' tokens under admin.viewer_tokens")
+			v.addFault(path, "", "looks like a hash, but would be used as a plain-text token; write sha256:<hex>, and list viewers' tokens in admin.viewer_tokens")
 		default:
 			v.require(len(t) >= minTokenBytes || !exposed, path, "",
-				"is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minTokenBytes)+" characters: openssl rand -hex 32")
+				"is too short, because other machines can reach the admin listener; write at least "+strconv.Itoa(minTokenBytes)+" characters, for example from openssl rand -hex 32")
 		}
 	}
 }

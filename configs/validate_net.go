@@ -16,7 +16,7 @@ func (v *validator) checkAddresses() {
 	v.require(c.Listen != c.Admin.Listen || strings.HasSuffix(c.Listen, ":0"), "admin.listen", c.Admin.Listen,
 		"is also the data listener's address; use another port")
 	v.require(isLoopback(c.Admin.Listen) || len(c.Admin.Tokens) > 0, "admin.listen", c.Admin.Listen,
-		"can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
+		"can be reached from other machines, and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
 }
 
 func (v *validator) checkAddress(path, value string) (ok bool) {
@@ -29,9 +29,9 @@ func (v *validator) checkAddress(path, value string) (ok bool) {
 	case portErr != nil || n == 0 && port != "0":
 		problem = "has no port from 0 to 65535; write host:port, such as 127.0.0.1:8080"
 	case strings.ContainsFunc(host, func(r rune) bool { return r <= ' ' || strings.ContainsRune("/@?#,;\"'<>", r) }):
-		problem = "has no host before the port; write host:port, such as 127.0.0.1:8080"
+		problem = "has an invalid host before the port; write host:port, such as 127.0.0.1:8080"
 	case host != "" && strings.Trim(host, "0123456789.") == "" && net.ParseIP(host) == nil:
-		problem = "has no IP address before the port; write one such as 127.0.0.1:8080"
+		problem = "has an invalid IP address before the port; write one such as 127.0.0.1:8080"
 	}
 	v.require(problem == "", path, value, problem)
 	return problem == ""
@@ -58,26 +58,26 @@ func isLoopback(address string) bool {
 
 func (v *validator) checkUpstreams() {
 	c := v.config
-	v.require(len(c.Upstreams) > 0, "upstreams", "", "has no entry; write a name with a url, or set --upstream")
+	v.require(len(c.Upstreams) > 0, "upstreams", "", "is empty; list an upstream with a name and a url, or set --upstream")
 	for name, u := range c.Upstreams {
 		path := "upstreams." + name + ".url"
 		if name == defaultUpstream && c.Upstream != "" {
 			path = "upstream"
 		}
 		v.require(name != "" && !strings.ContainsAny(name, "/,= "), "upstreams."+name, name,
-			"is not a name; use letters, digits, - and _")
+			"is not a valid name; use letters, digits, - and _")
 		if problem := v.upstreamProblem(u.URL); problem != "" {
 			v.addFault(path, redactURL(u.URL), problem)
 		}
 	}
 	for path, name := range c.Routes.byKey() {
 		_, known := c.Upstreams[*name]
-		v.require(known || len(c.Upstreams) == 0, path, *name, "names no upstream; "+alternatives(c.Upstreams))
+		v.require(known || len(c.Upstreams) == 0, path, *name, "is not a configured upstream; "+alternatives("upstream", c.Upstreams))
 	}
 	if e := c.Match.Embeddings; e.Upstream != "" {
 		_, known := c.Upstreams[e.Upstream]
-		v.require(known || len(c.Upstreams) == 0, "match.embeddings.upstream", e.Upstream, "names no upstream; "+alternatives(c.Upstreams))
-		v.require(e.Model != "", "match.embeddings.model", "", "is missing, and match.embeddings.upstream is set: name the embedding model")
+		v.require(known || len(c.Upstreams) == 0, "match.embeddings.upstream", e.Upstream, "is not a configured upstream; "+alternatives("upstream", c.Upstreams))
+		v.require(e.Model != "", "match.embeddings.model", "", "is missing, but match.embeddings.upstream is set; name the embedding model")
 	}
 }
 
@@ -105,11 +105,11 @@ func (v *validator) upstreamProblem(text string) string {
 	case !hasValidPort(u):
 		return "has no port from 1 to 65535; write one such as http://127.0.0.1:8000/v1"
 	case u.User != nil:
-		return "holds a user or a password; clients send their own credential, or use keys with upstream_key"
+		return "contains a user or a password; remove them, because clients send their own keys, or set upstream_key in keys"
 	case u.RawQuery != "" || u.Fragment != "":
-		return "has a query or a fragment; give the base URL alone"
+		return "contains a query or a fragment; write the base URL alone"
 	case v.isOwnAddress(u):
-		return "is precept's own address: precept would send each request to itself; name the LLM API's address"
+		return "is precept's own address, so precept would send each request to itself; write the LLM API's address"
 	default:
 		return ""
 	}

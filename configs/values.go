@@ -73,7 +73,7 @@ func ParseSize(text string) (Size, error) {
 }
 
 var errDuration = errors.New(
-	"is not a time; write a number with a unit, such as 300ms, 10s, 24h or 30d",
+	"is not a duration; write a number with a unit, such as 300ms, 10s, 24h or 30d",
 )
 
 // parseDuration also accepts days such as 30d.
@@ -98,11 +98,11 @@ func checkPrintable(text string) error {
 	for _, r := range text {
 		switch {
 		case r == '\n' || r == '\r':
-			return fmt.Errorf("holds a line feed (U+%04X) inside; write one line", r)
+			return fmt.Errorf("contains a line break (U+%04X); write one line", r)
 		case unicode.IsControl(r):
-			return fmt.Errorf("holds the control character U+%04X; remove it", r)
+			return fmt.Errorf("contains the control character U+%04X; remove it", r)
 		case unicode.Is(unicode.Cf, r):
-			return fmt.Errorf("holds the invisible character U+%04X; remove it", r)
+			return fmt.Errorf("contains the invisible character U+%04X; remove it", r)
 		}
 	}
 	return nil
@@ -132,7 +132,7 @@ func unmaskReferences(text string) string {
 	})
 }
 
-var errEnvSyntax = errors.New("has a ${ without a }; write $${ for a plain ${")
+var errEnvSyntax = errors.New("has a ${ without a }; write $${ for a literal ${")
 
 // expandVariables replaces ${NAME} and ${NAME:-text} in one value. expandVariables runs after the YAML is parsed, so a
 // variable's text never becomes structure. As in a shell, ${NAME:-text} also replaces an empty variable.
@@ -161,7 +161,7 @@ func expandVariables(text string, env func(string) (string, bool)) (string, erro
 			value = fallback
 		case !ok && !hasFallback:
 			return "", fmt.Errorf(
-				"names the environment variable %s, which is not set; set it, or write ${%s:-text}",
+				"names the environment variable %s, which is not set; set the variable, or write ${%s:-text} with a default text",
 				name, name,
 			)
 		}

@@ -65,7 +65,7 @@ func (e *statusError) retryable() bool {
 
 // errSetAside means that the judge refuses a session as too long or for filtered content. The session is not judged
 // again until the content changes.
-var errSetAside = errors.New("the judge refuses this session; the session is set aside")
+var errSetAside = errors.New("the judge refuses this session (too long, or filtered content); later runs skip the session until the content changes")
 
 // refusesRequest reports whether the status blames the request's content, not the credential or the URL.
 func (e *statusError) refusesRequest() bool {
@@ -224,7 +224,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 		return "", Usage{}.withEstimate(len(data), 0), fmt.Errorf("read the judge's answer: %w", err)
 	}
 	if location := res.Header.Get("Location"); res.StatusCode/100 == 3 && location != "" {
-		return "", Usage{}, &statusError{res.StatusCode, fmt.Sprintf("the answer redirects to %q, which is not followed; if the judge is at this URL, set distill.judge to the URL", shorten(redactText(location), 200)), 0}
+		return "", Usage{}, &statusError{res.StatusCode, fmt.Sprintf("precept does not follow the redirect to %q; if the judge is at this URL, set distill.judge to it", shorten(redactText(location), 200)), 0}
 	}
 	if res.StatusCode != http.StatusOK {
 		return "", Usage{}, &statusError{res.StatusCode, shortBody(raw), c.retryAfter(res.Header)}

@@ -63,7 +63,7 @@ func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.
 // (origin.go).
 func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
 	if len(lesson.Checker{Now: w.Distiller.o.Now()}.CheckLesson(l, w.book)) > 0 {
-		return "the checks have findings", nil
+		return "the lesson checks have findings (precept lessons lint)", nil
 	}
 	if why := riskReason(l.Title + "\n" + l.Advice); why != "" {
 		return why, nil
@@ -91,12 +91,12 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 			continue
 		}
 		if (!byRules || w.orgWords) && isDictated(words, s) {
-			return "words in the advice occur in a tool's output", nil
+			return "the advice repeats words from a tool's output", nil
 		}
 		stored = append(stored, r)
 	}
 	if !hasIndependentPair(stored) {
-		return "the lesson lacks sightings with two credentials", nil
+		return "the lesson is not yet supported by two independent sessions with different credentials", nil
 	}
 	return "", nil
 }

@@ -58,10 +58,10 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 	for range 30 {
 		thirty = append(thirty, session("one"))
 	}
-	if state, why := gateState(t, honest, thirty...); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
+	if state, why := gateState(t, honest, thirty...); state != lesson.Quarantined || !strings.Contains(why, "different credentials") {
 		t.Errorf("thirty sessions by one caller: state = %s, reason = %q, want quarantined, because two credentials are needed", state, why)
 	}
-	if state, why := gateState(t, honest, session(""), session("")); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
+	if state, why := gateState(t, honest, session(""), session("")); state != lesson.Quarantined || !strings.Contains(why, "different credentials") {
 		t.Errorf("two sessions without a credential: state = %s, reason = %q, want quarantined, because two credentials are needed", state, why)
 	}
 	if state, why := gateState(t, honest, append(thirty, session("two"))...); state != lesson.Trial {

@@ -156,7 +156,7 @@ func TestRunThatLostClaimWritesNothing(t *testing.T) {
 		return nil
 	}
 	_, err := f.tryRunDistiller(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(f.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
+	if err == nil || !strings.Contains(err.Error(), "another distiller took over") || len(f.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
 		t.Errorf("run that lost the claim: err = %v, lessons = %v, %d session notes, claimant = %s, want an error about the lease, no lesson, no note and distill:defaultanother", err, f.slugs(), len(store.sessionNotes), store.claimant)
 	}
 }

@@ -49,9 +49,9 @@ func (b *Budget) stopReason(s *Summary, pending int) string {
 	}
 	switch {
 	case b.Tokens > 0 && float64(s.Tokens)*factor >= float64(b.Tokens):
-		return "distill.max_tokens is used up; the rest is read next time"
+		return "distill.max_tokens is reached; the next run reads the remaining sessions"
 	case b.Cost > 0 && s.Cost*factor >= b.Cost:
-		return "distill.max_cost is used up; the rest is read next time"
+		return "distill.max_cost is reached; the next run reads the remaining sessions"
 	}
 	return ""
 }

@@ -558,7 +558,7 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 			return code, map[string]string{"Location": other.URL + "/v1/chat/completions"}, ""
 		}}
 		sum, _, err := runJudge(t, f, s)
-		if text := fmt.Sprint(sum, err); !strings.Contains(text, "is not followed") || reached.Load() != 0 {
+		if text := fmt.Sprint(sum, err); !strings.Contains(text, "does not follow the redirect") || reached.Load() != 0 {
 			t.Errorf("redirect %d: result = %s, want \"is not followed\"; the target got %d requests, want 0", code, text, reached.Load())
 		}
 	}

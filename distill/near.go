@@ -139,7 +139,7 @@ func (w *tenantDistiller) dropBroadTriggers(d *Draft) (why string) {
 			n := w.countMatches(trigger(p))
 			isBroad := float64(n) > maxMatchShare*float64(len(w.capturedSessions))
 			if isBroad {
-				why = fmt.Sprintf("the trigger %q fires in %d of %d captured sessions", p, n, len(w.capturedSessions))
+				why = fmt.Sprintf("the trigger %q is too broad: it fires in %d of %d captured sessions", p, n, len(w.capturedSessions))
 			}
 			return isBroad
 		})

@@ -27,7 +27,11 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	used, err := m.client.call(ctx, p.Phrases, phraseQuestion(l, sentences), "phrases", strict(jsonObject{"phrases": textListSchema(maxPhrases)}), &got)
 	switch {
 	case errors.Is(err, errSetAside):
-		return nil, used, fmt.Errorf("the judge refuses the sentences from the near misses (too long, or filtered content): %w", err)
+		cause := err
+		if status, ok := errors.AsType[*statusError](err); ok {
+			cause = status // without errSetAside's text, because no session is skipped here
+		}
+		return nil, used, fmt.Errorf("the judge refuses the sentences from the near misses (too long, or filtered content): %w", cause)
 	case err != nil:
 		return nil, used, err
 	}

@@ -268,9 +268,9 @@ func (d *Draft) sessionSpecificReason(s *Session) string {
 		w = strings.TrimPrefix(strings.Trim(w, ".:!?"), "#")
 		switch {
 		case isID(w):
-			return "the draft holds an id or a commit from one run"
+			return "the draft contains an id or a commit from one run"
 		case isMachinePath(w):
-			return "the draft holds a path from one run"
+			return "the draft contains a path from one run"
 		case isPrivateHost(w):
 			return "the draft names a host in a private network"
 		}

@@ -42,13 +42,13 @@ func LoadPrompts(dir string) (Prompts, error) {
 			}
 		}
 		if len(text) > maxPrompt || strings.TrimSpace(string(text)) == "" {
-			return p, fmt.Errorf("%s has %d bytes; write 1 to %d", name, len(text), maxPrompt)
+			return p, fmt.Errorf("%s is empty or has more than %d bytes; write a prompt with 1 to %d bytes", name, maxPrompt, maxPrompt)
 		}
 		*prompt = string(text)
 	}
 	if dir != "" {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			return p, fmt.Errorf("the directory %s does not exist; `precept distill --print-prompts %s` makes one", dir, dir)
+			return p, fmt.Errorf("the directory %s does not exist; `precept distill --print-prompts %s` creates it, with the default prompts", dir, dir)
 		}
 	}
 	return p, nil

@@ -74,7 +74,7 @@ func (w *tenantDistiller) propose(ctx context.Context, d *Draft) error {
 	l := d.toLesson(w.tenant)
 	for _, old := range w.archived {
 		if old.Scope.Tenant == w.tenant && compareLessons(l, old) == duplicate {
-			w.summary.refuse(d, "", "an equal lesson is archived")
+			w.summary.refuse(d, "", "a lesson with the same advice is archived")
 			return nil
 		}
 	}
@@ -89,10 +89,10 @@ func (w *tenantDistiller) propose(ctx context.Context, d *Draft) error {
 		case kind != duplicate:
 			continue
 		case old.State == lesson.Rejected:
-			w.summary.refuse(d, "", "an equal lesson was rejected")
+			w.summary.refuse(d, "", "a lesson with the same advice was rejected")
 			return nil
 		case old.State == lesson.Archived || old.State == lesson.Superseded || old.State == lesson.Expired:
-			w.summary.refuse(d, "", "an identical lesson is archived, superseded or expired")
+			w.summary.refuse(d, "", "a lesson with the same advice is archived, superseded or expired")
 			return nil
 		}
 		return w.addEvidence(ctx, d, old)
@@ -125,7 +125,7 @@ func (w *tenantDistiller) proposeNew(ctx context.Context, d *Draft, l *lesson.Le
 	case errors.As(err, &refused):
 		w.summary.refuse(d, string(refused.Faults[0].Code), refused.Faults[0].Message)
 	case errors.Is(err, bank.ErrTooMany), errors.Is(err, bank.ErrTenantLessons):
-		w.summary.refuse(d, "", "too many lessons were written within the hour, or wait for approval; the draft is proposed again later")
+		w.summary.refuse(d, "", "too many lessons were written within the hour, or are waiting for approval; a later run proposes the draft again")
 		return errFull
 	case err != nil:
 		return err

@@ -127,7 +127,7 @@ func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 // A rejected or archived lesson is not proposed to the same tenant again, but a different tenant gets the draft. A
 // draft equal to an approved lesson is merged into the lesson.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
-	const archived = "an equal lesson is archived"
+	const archived = "a lesson with the same advice is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
 		return func(ctx context.Context, b *bank.Bank, slug string) error {
 			_, err := b.Act(ctx, slug, bank.Decision{Action: a, By: "me", Force: true})
@@ -138,7 +138,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		do      func(ctx context.Context, b *bank.Bank, slug string) error
 		refused string
 	}{
-		"rejected": {act(lesson.Reject), "an equal lesson was rejected"},
+		"rejected": {act(lesson.Reject), "a lesson with the same advice was rejected"},
 		"retired":  {act(lesson.Retire), archived},
 		"archived": {func(ctx context.Context, b *bank.Bank, slug string) error {
 			_, err := b.Act(ctx, slug, bank.Decision{Action: lesson.Retire, By: "me"})

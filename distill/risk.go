@@ -22,7 +22,7 @@ func riskReason(advice string) string {
 		return what
 	}
 	if isEncoded(text) {
-		return "the advice holds an encoded text"
+		return "the advice contains encoded text"
 	}
 	for sentence := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";!?\n", r) }) {
 		tokens := commandWords(sentence)
@@ -35,7 +35,7 @@ func riskReason(advice string) string {
 			{wordList("deletes"), "the advice deletes something"},
 			{wordList("publishes"), "the advice publishes or sends something"},
 			{wordList("permissions"), "the advice changes permissions"},
-			{wordList("unchecked"), "the advice turns a check off"},
+			{wordList("unchecked"), "the advice turns off a check"},
 		} {
 			if kind.words.occursIn(tokens) {
 				return kind.reason
@@ -83,7 +83,7 @@ func addressReason(text string) string {
 	text = bracketedDot().ReplaceAllString(text, ".")
 	text = spacedDot().ReplaceAllString(text, ".$1")
 	if strings.Contains(text, "://") || schemes().MatchString(text) || slashes().MatchString(text) {
-		return "the advice holds a URL"
+		return "the advice contains a URL"
 	}
 	tokens := strings.FieldsFunc(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’[]{}<>,;!?|=*", r)

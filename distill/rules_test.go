@@ -327,7 +327,7 @@ func TestRejectedLessonIsNotProposedAgain(t *testing.T) {
 	}
 	f.addSession("two", append([]event{user("Something else entirely, in other words")}, stars[1:]...)...)
 	sum := f.runDistiller()
-	checkEqual(t, "refusals", sum.Refused, map[string]int{"an equal lesson was rejected": 1})
+	checkEqual(t, "refusals", sum.Refused, map[string]int{"a lesson with the same advice was rejected": 1})
 	if f.lessonBySlug(slug).State != lesson.Rejected {
 		t.Errorf("rejected lesson's state = %q, want %q", f.lessonBySlug(slug).State, lesson.Rejected)
 	}

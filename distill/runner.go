@@ -181,7 +181,7 @@ func (f *judgeFailures) result(s *Summary) error {
 }
 
 // stoppedByBank is the Summary.Stopped for a bank at its limit.
-const stoppedByBank = "the bank accepts no more lessons for now; the rest is read next time"
+const stoppedByBank = "the bank accepts no more lessons for now; the next run reads the remaining sessions"
 
 // distillTenant does a run's work for one tenant. It does nothing if a different process holds the claim on the tenant.
 func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {

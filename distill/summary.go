@@ -62,7 +62,7 @@ func (s *Summary) add(d *Draft, state string) {
 func (s *Summary) refuse(d *Draft, code, why string) {
 	shown, kinds := d.redactedCopy()
 	if len(kinds) > 0 {
-		why = "the draft holds " + strings.Join(kinds, ", ")
+		why = "the draft contains " + strings.Join(kinds, ", ")
 	}
 	if code != "" {
 		why = code + ": " + why

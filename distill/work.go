@@ -112,7 +112,7 @@ func (w *tenantDistiller) flush(ctx context.Context) error {
 		return fmt.Errorf("distill: %w", err)
 	}
 	if !ok {
-		return errors.New("distill: another distiller has taken the lease, because this distiller did not renew the lease in time; the other distiller reads the remaining sessions")
+		return errors.New("distill: another distiller took over, because this distiller did not renew its lease in time; the other distiller reads the remaining sessions")
 	}
 	if err := w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, w.marks, notes); err != nil {
 		return fmt.Errorf("distill: %w", err)

@@ -153,12 +153,12 @@ func (b *clientBody) readError(d wire.Dialect) *apiError {
 		return newAPIError(d, http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	if errors.Is(*err, os.ErrDeadlineExceeded) {
-		return newAPIError(d, http.StatusRequestTimeout, "the request body stalled for limits.client_write_timeout; send the request again")
+		return newAPIError(d, http.StatusRequestTimeout, "no part of the request body arrived within limits.client_write_timeout; send the request again")
 	}
-	return newAPIError(d, http.StatusBadRequest, "the request body ended early")
+	return newAPIError(d, http.StatusBadRequest, "the request body ended early; send the request again")
 }
 
-const tooLarge = "the request body exceeds limits.body_bytes; raise it, or send less"
+const tooLarge = "the request body exceeds limits.body_bytes; raise the limit, or send a shorter body"
 
 // unwrapClient returns the clientWriter inside echo's writers.
 func unwrapClient(w http.ResponseWriter) *clientWriter {

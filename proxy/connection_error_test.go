@@ -78,7 +78,7 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 	}{
 		"connection refused":                   {"http://127.0.0.1:" + storetest.FreePort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
 		"unknown host":                         {"http://no-such-host.invalid", "", []string{"the upstream default (no-such-host.invalid) could not be reached", "DNS"}},
-		"closed connection":                    {startTextServer(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
+		"closed connection":                    {startTextServer(t, ""), "", []string{"the upstream default (", "closed the connection without an answer", "try again"}},
 		"truncated header":                     {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
 		"SMTP server":                          {startTextServer(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names an HTTP server's port"}},
 		"two Content-Lengths":                  {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
@@ -92,7 +92,7 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 		"expired certificate":                  {expired.URL, "", []string{"certificate"}},
 		"certificate for a different host":     {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
 		"forward proxy, 403":                   {httpsUpstream, statusReply("403 Blocked"), []string{"the proxy 127.0.0.1:", "refused the connection to api.example.test with status 403 Forbidden", "NO_PROXY"}},
-		"forward proxy, 407":                   {httpsUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put user and password into HTTPS_PROXY"}},
+		"forward proxy, 407":                   {httpsUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407 Proxy Authentication Required", "put the user and the password into HTTPS_PROXY"}},
 		"forward proxy, 502":                   {httpsUpstream, statusReply("502 Oops"), []string{"the proxy 127.0.0.1:", "status 502 Bad Gateway", "could not reach this host"}},
 		"forward proxy, 503":                   {httpsUpstream, statusReply("503 Oops"), []string{"the proxy 127.0.0.1:", "status 503 Service Unavailable"}},
 		"forward proxy, 301":                   {httpsUpstream, statusReply("301 Away"), []string{"the proxy 127.0.0.1:", "status 301 Moved Permanently"}},
@@ -103,7 +103,7 @@ func TestConnectionErrorNamesServerAndRemedy(t *testing.T) {
 		"forward proxy, SSH server":            {httpsUpstream, startTextServer(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
 		"forward proxy, https URL without TLS": {httpsUpstream, secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
 		"forward proxy, SOCKS URL":             {httpsUpstream, strings.Replace(startTextServer(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
-		"forward proxy, http upstream, 407":    {httpUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
+		"forward proxy, http upstream, 407":    {httpUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put the user and the password into HTTP_PROXY"}},
 		"forward proxy, tunnel closed at once": {httpsUpstream, startTextServer(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
 	} {
 		t.Run(name, func(t *testing.T) {

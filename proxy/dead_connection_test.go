@@ -159,7 +159,7 @@ func TestUpstreamResetIsNotReportedAsMalformed(t *testing.T) {
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
 	body, _ := io.ReadAll(res.Body)
-	if res.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "gave the request up") {
-		t.Errorf("got status %d, body %s, want status 502 and a body with \"gave the request up\"", res.StatusCode, body)
+	if res.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "cancelled the request") {
+		t.Errorf("got status %d, body %s, want status 502 and a body with \"cancelled the request\"", res.StatusCode, body)
 	}
 }

@@ -37,7 +37,7 @@ func (p *Proxy) serveFeedback(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	body, err := readBody(c, maxFeedbackBytes, "a feedback body may have 8 MiB; send fewer entries at once")
+	body, err := readBody(c, maxFeedbackBytes, "the body exceeds 8 MiB; send fewer entries at once")
 	if err != nil {
 		return err
 	}
@@ -102,9 +102,9 @@ func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) entryAnswe
 		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: fault.Status, Error: fault.Advice}
 	}
 	if errors.Is(err, store.ErrNoSession) {
-		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusNotFound, Error: "unknown sample_id; a session has samples once it is closed"}
+		return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusNotFound, Error: "the sample_id is unknown; a session has samples only after it has closed"}
 	}
 	p.opts.Metrics.FailedOpen(label.StepFeedback)
 	p.opts.log(unwrapClient(c.Response())).Warn("feedback could not be stored; the client got a 503", "error", err)
-	return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written at the moment; post the feedback again"}
+	return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written at the moment; post the feedback again later"}
 }

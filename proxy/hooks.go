@@ -37,9 +37,9 @@ func (p *Proxy) serveHook(c echo.Context) error {
 	secrets, known := map[hooks.Service][]configs.Hook{hooks.GitHub: set.cfg.Hooks.GitHub, hooks.GitLab: set.cfg.Hooks.GitLab}[service]
 	switch {
 	case !known:
-		return newAPIError(wire.NoDialect, http.StatusNotFound, "precept takes webhooks at /v1/hooks/github and /v1/hooks/gitlab; correct the path")
+		return newAPIError(wire.NoDialect, http.StatusNotFound, "precept accepts webhooks at /v1/hooks/github and /v1/hooks/gitlab; correct the path")
 	case len(secrets) == 0:
-		return newAPIError(wire.NoDialect, http.StatusNotFound, "hooks."+string(service)+" has no secret; add the webhook's secret to precept's configuration")
+		return newAPIError(wire.NoDialect, http.StatusNotFound, "hooks."+string(service)+" is empty; add the webhook's secret to precept's configuration")
 	}
 	count := func(result label.HookResult) {
 		p.opts.Metrics.hooks.WithLabelValues(string(service), string(result)).Inc()
@@ -48,12 +48,12 @@ func (p *Proxy) serveHook(c echo.Context) error {
 	unauthorized := func() error {
 		count(label.HookUnauthorized)
 		p.refusedHooks.warn(log, service, now)
-		return newAPIError(wire.NoDialect, http.StatusUnauthorized, "no secret in hooks."+string(service)+" signed this delivery; compare the webhook's secret with precept's configuration")
+		return newAPIError(wire.NoDialect, http.StatusUnauthorized, "no secret in hooks."+string(service)+" matches this delivery; compare the webhook's secret with precept's configuration")
 	}
 	if !hooks.HasSignature(service, header) {
 		return unauthorized()
 	}
-	body, err := readBody(c, maxHookBytes, "a webhook body may have at most 8 MiB; send fewer event types")
+	body, err := readBody(c, maxHookBytes, "the body exceeds 8 MiB; select fewer event types in the webhook's settings")
 	if err != nil {
 		return err
 	}
@@ -72,13 +72,13 @@ func (p *Proxy) serveHook(c echo.Context) error {
 	marks := deliveryMarks(service, tenant, hooks.DeliveryID(header), body)
 	if p.deliveries.seen(marks) {
 		count(label.HookDuplicate)
-		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: "this delivery came before"})
+		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: "this delivery arrived before"})
 	}
 	events, reason, err := hooks.Parse(service, header, body)
 	switch {
 	case err != nil:
 		count(label.HookMalformed)
-		return newAPIError(wire.NoDialect, http.StatusBadRequest, err.Error()+"; choose the content type application/json")
+		return newAPIError(wire.NoDialect, http.StatusBadRequest, err.Error()+"; set the webhook's content type to application/json")
 	case len(events) == 0:
 		count(label.HookIgnored)
 		return c.JSON(http.StatusOK, hookAnswer{Status: string(store.Ignored), Reason: reason})
@@ -155,7 +155,7 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	if !r.lastWarning.IsZero() && now.Sub(r.lastWarning) < warningInterval {
 		return
 	}
-	log.Warn("a webhook was refused: no configured secret signed it; compare the secrets",
+	log.Warn("a webhook was refused: no configured secret matches; compare the webhook's secret with the configuration",
 		"service", service, "key", "hooks."+string(service), "refused", r.count)
 	r.lastWarning, r.count = now, 0
 }

@@ -95,7 +95,7 @@ func (s *settings) authenticate(r *http.Request, d wire.Dialect) (identity, erro
 		sum := sha256.Sum256([]byte(credential))
 		id.key = s.keys[hex.EncodeToString(sum[:])]
 		if id.key == nil || credential == "" {
-			return id, newAPIError(d, http.StatusUnauthorized, "the API key is not in precept's keys; ask the operator for a key")
+			return id, newAPIError(d, http.StatusUnauthorized, "the API key is not listed in precept's configuration (keys); ask precept's operator for a key")
 		}
 		id.tenant = id.key.Tenant
 	}

@@ -17,7 +17,7 @@ type inFlight struct {
 	replyCopyBytes   atomic.Int64
 }
 
-const tooMany = "precept has limits.requests requests in flight; try again in a moment"
+const tooMany = "precept already handles as many requests as limits.requests allows; try again in a moment"
 
 // maxDiscarded is how much of a refused request's body precept reads. Only after the whole body was read can the client
 // use the connection again.

@@ -87,7 +87,7 @@ func (req lessonsRequest) find(ctx context.Context, id string) (*lesson.Book, *l
 	return nil, nil, errNoLesson
 }
 
-var errNoLesson = newAPIError(wire.NoDialect, http.StatusNotFound, "the lesson does not exist for this agent; GET /v1/lessons lists the agent's lessons")
+var errNoLesson = newAPIError(wire.NoDialect, http.StatusNotFound, "the agent has no lesson with this id; GET /v1/lessons lists the agent's lessons")
 
 // bookCache caches the bank's lessons, because agents may ask often. A write on this server is visible to the next
 // read, a write on another server within maxBookAge.
@@ -160,7 +160,7 @@ func (req lessonsRequest) list(c echo.Context) error {
 	if text := c.QueryParam("limit"); text != "" {
 		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxPageSize {
-			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "limit is not a number from 1 to 200")
+			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "limit must be a number from 1 to 200")
 		}
 	}
 	all, err := req.search(c.Request().Context(), c.QueryParam("q"))
@@ -170,7 +170,7 @@ func (req lessonsRequest) list(c echo.Context) error {
 	from := 0
 	if after := c.QueryParam("after"); after != "" {
 		if from = 1 + slices.IndexFunc(all, func(v apiLesson) bool { return v.ID == after }); from == 0 {
-			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "after names none of this agent's lessons; use next from the previous page")
+			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "after is not the id of one of the agent's lessons; use the value of next from the previous page")
 		}
 	}
 	page := all[from:min(from+limit, len(all))]
@@ -223,7 +223,7 @@ func (req lessonsRequest) create(c echo.Context) error {
 		return err
 	}
 	if posted.Signature == nil || posted.LessonText == nil {
-		return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "signature and lesson_text are needed")
+		return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, "signature or lesson_text is missing; send both")
 	}
 	l, err := posted.applyTo(newLesson(requestOrigin(c.Request())))
 	if err != nil {

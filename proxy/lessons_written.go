@@ -29,13 +29,13 @@ type lessonBody struct {
 
 func readLessonBody(c echo.Context) (lessonBody, error) {
 	var posted lessonBody
-	body, err := readBody(c, maxLessonBytes, "a lesson body may have at most 256 KiB")
+	body, err := readBody(c, maxLessonBytes, "the body exceeds 256 KiB; shorten the lesson")
 	if err != nil {
 		return posted, err
 	}
 	var fields map[string]json.RawMessage
 	if !utf8.Valid(body) || json.Unmarshal(body, &posted) != nil || json.Unmarshal(body, &fields) != nil {
-		return posted, newAPIError(wire.NoDialect, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."}, with lists as keywords and targets`)
+		return posted, newAPIError(wire.NoDialect, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."} (keywords and targets are optional lists)`)
 	}
 	return posted, refuseMisspeltKeys(fields)
 }
@@ -67,7 +67,10 @@ func (b *lessonBody) applyTo(l *lesson.Lesson) (*lesson.Lesson, error) {
 		if text == nil {
 			return nil
 		}
-		if n := utf8.RuneCountInString(*text); n > limit || strings.TrimSpace(*text) == "" {
+		switch n := utf8.RuneCountInString(*text); {
+		case strings.TrimSpace(*text) == "":
+			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, field+" is empty; write 1 to "+strconv.Itoa(limit)+" characters")
+		case n > limit:
 			return newAPIError(wire.NoDialect, http.StatusUnprocessableEntity, field+" has "+strconv.Itoa(n)+" characters; write 1 to "+strconv.Itoa(limit))
 		}
 		return nil

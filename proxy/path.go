@@ -210,7 +210,7 @@ func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
 func (p *Proxy) warnUnknown(w *clientWriter, r *http.Request) {
 	if w.unknownKey != "" {
 		if key, isNew := p.unknownKeys.add(w.unknownKey); isNew {
-			p.opts.log(w).Warn("an agent's base URL has an unknown key after /p/, which has no effect; correct the key", "key", key, "keys", session.PathKeys)
+			p.opts.log(w).Warn("an agent's base URL has an unknown key after /p/, and the key has no effect; correct the key", "key", key, "keys", session.PathKeys)
 		}
 	}
 	if value := session.UnknownLearnValue(r.Header); value != "" {

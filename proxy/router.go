@@ -87,11 +87,11 @@ func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.C
 		case strings.Count(below, "/") == 1 && endpoints[endpoint+"/:id"] != nil:
 			methods = endpoints[endpoint+"/:id"]
 		case below != "" || methods == nil:
-			return newAPIError(wire.NoDialect, http.StatusNotFound, "precept answers "+endpoint+" itself and has nothing at this path below it; correct the path")
+			return newAPIError(wire.NoDialect, http.StatusNotFound, "precept answers "+endpoint+" itself, and knows no such path below it; correct the path")
 		}
 		allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
 		c.Response().Header().Set("Allow", allow)
-		return newAPIError(wire.NoDialect, http.StatusMethodNotAllowed, "precept answers "+endpoint+" itself; send "+allow)
+		return newAPIError(wire.NoDialect, http.StatusMethodNotAllowed, "precept answers "+endpoint+" itself, and accepts only "+allow+" here")
 	}
 	return nil
 }

@@ -33,7 +33,7 @@ type badResponse string
 
 func (e badResponse) Error() string { return string(e) }
 
-const errEarlyResponse = badResponse("sent bytes before the request; precept closed the connection; try again")
+const errEarlyResponse = badResponse("sent data before precept's request, so precept closed the connection; try again")
 
 // refusedTunnel is the error for a proxy that refuses CONNECT. It replaces net/http's error, which has no status and
 // quotes the proxy.
@@ -113,7 +113,7 @@ func viaText(via *hop) string {
 	if via == nil {
 		return ""
 	}
-	return " (" + via.name + " carries the connection)"
+	return " (the connection goes through " + via.name + ")"
 }
 
 func (e *refusedTunnel) failureAnswer(t *target, via *hop) (int, string) {
@@ -121,13 +121,13 @@ func (e *refusedTunnel) failureAnswer(t *target, via *hop) (int, string) {
 	remedy := "ask the proxy's operator to allow this host, or list the host in NO_PROXY"
 	switch e.status {
 	case http.StatusProxyAuthRequired, http.StatusUnauthorized:
-		remedy = "put user and password into " + via.setting + " (http://user:password@host:port)"
+		remedy = "put the user and the password into " + via.setting + " (http://user:password@host:port)"
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, http.StatusInternalServerError, http.StatusNotFound:
 		remedy = "the proxy could not reach this host: try again, or list the host in NO_PROXY if it is reachable without the proxy"
 	case http.StatusTooManyRequests:
 		remedy = "try again later"
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest:
-		remedy = "the proxy opens no tunnels: correct " + via.setting
+		remedy = "the proxy does not support CONNECT: correct " + via.setting
 	}
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
@@ -159,13 +159,13 @@ func dialFailure(h *hop, err error) (int, string) {
 	}
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return answer(http.StatusBadGateway, "DNS does not know the host name", "correct "+h.setting+" or this machine's DNS; where only a proxy knows the name, set HTTPS_PROXY")
+		return answer(http.StatusBadGateway, "DNS does not know the host name", "correct "+h.setting+" or this machine's DNS; if only a proxy knows the name, set HTTPS_PROXY")
 	case errors.As(err, &dns):
-		return answer(http.StatusBadGateway, "the DNS server does not answer", "check this machine's DNS; where a proxy is required, set HTTPS_PROXY")
+		return answer(http.StatusBadGateway, "the DNS server does not answer", "check this machine's DNS; if a proxy is required, set HTTPS_PROXY")
 	case isErrno(syscall.ECONNREFUSED):
 		return answer(http.StatusBadGateway, "connection refused", "start the server, or correct the port in "+h.setting)
 	case isErrno(syscall.EHOSTUNREACH, syscall.ENETUNREACH):
-		return answer(http.StatusBadGateway, "no route to the host", "check the network; where a proxy is required, set HTTPS_PROXY")
+		return answer(http.StatusBadGateway, "no route to the host", "check the network; if a proxy is required, set HTTPS_PROXY")
 	case isErrno(syscall.EACCES, syscall.EPERM):
 		return answer(http.StatusBadGateway, "this machine forbids the connection", "check the firewall or sandbox")
 	case isErrno(syscall.EMFILE, syscall.ENFILE):
@@ -173,7 +173,7 @@ func dialFailure(h *hop, err error) (int, string) {
 	case isErrno(syscall.EADDRNOTAVAIL):
 		return answer(http.StatusServiceUnavailable, "this machine has no free port", "try again; many short connections use up the ports")
 	case isTimeout(err):
-		return answer(http.StatusGatewayTimeout, "no connection within 10 s", "check "+h.setting+", routes and firewalls; where a proxy is required, set HTTPS_PROXY")
+		return answer(http.StatusGatewayTimeout, "no connection within 10 s", "check "+h.setting+", routes and firewalls; if a proxy is required, set HTTPS_PROXY")
 	}
 	if fact, remedy := tlsFailure(err, h); fact != "" {
 		return answer(http.StatusBadGateway, "it "+fact, remedy)
@@ -196,7 +196,7 @@ func tlsFailure(err error, h *hop) (fact, remedy string) {
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "does not speak TLS on this port", "write http:// in " + h.setting + ", or correct the port"
 	case errors.As(err, &authority):
-		return "has a certificate from an unknown authority", "put the authority's certificate into the file that SSL_CERT_FILE names (docs/OPERATIONS.md), also for a proxy that opens TLS"
+		return "has a certificate from an unknown authority", "add the authority's certificate, or that of a proxy that decrypts TLS, to the file in SSL_CERT_FILE (docs/OPERATIONS.md)"
 	case errors.As(err, &host):
 		return "has a certificate for another host", "correct the host in " + h.setting + ", or the certificate"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
@@ -214,13 +214,13 @@ func responseFailure(err error, reached stage, up *hop, via *hop) string {
 	text := err.Error()
 	switch {
 	case reached == stageTLS && isClosed(err):
-		return "closed the connection in the TLS handshake; check the host and port in " + up.setting + ", and firewalls that read TLS" + viaText(via)
+		return "closed the connection in the TLS handshake; check the host and port in " + up.setting + ", and firewalls that decrypt TLS" + viaText(via)
 	case reached == stageTLS:
 		return "and precept did not agree on TLS; check whether " + up.setting + " must begin with http:// or https://, and that the server accepts TLS 1.2 or newer" + viaText(via)
 	case isClosed(err):
-		return "closed the connection before it answered; try again, and read the upstream's log if the failure recurs" + viaText(via)
+		return "closed the connection without an answer; try again, and read the upstream's log if the failure recurs" + viaText(via)
 	case strings.Contains(text, "stream error: stream ID "), strings.Contains(text, "http2: server sent GOAWAY"): // no exported types
-		return "gave the request up before it answered (HTTP/2); try again"
+		return "cancelled the request without an answer (HTTP/2); try again"
 	case strings.Contains(text, "response headers exceeded"):
 		return "sent more than 1 MiB of response headers"
 	case strings.Contains(text, `malformed HTTP response "\x15\x03`): // a TLS alert
@@ -245,7 +245,7 @@ func endReason(err error, clientLeft bool) string {
 	var op *net.OpError
 	switch {
 	case clientLeft:
-		return "the client left"
+		return "the client disconnected"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "the upstream closed the connection"
 	case errors.Is(err, net.ErrClosed), errors.Is(err, http.ErrBodyReadAfterClose):
@@ -266,7 +266,7 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 	case res.StatusCode < 100 || res.StatusCode > 999:
 		return badResponse("sent an invalid HTTP status")
 	case res.StatusCode == http.StatusSwitchingProtocols && r.Header.Get("Upgrade") == "":
-		return badResponse("switched protocols without a request to do so")
+		return badResponse("switched protocols, although the client did not ask for it")
 	}
 	return nil
 }

@@ -26,7 +26,7 @@ const (
 
 // errUnwritten means that the deletion cannot run, because delivering the remaining rows later would store the deleted
 // sessions again.
-var errUnwritten = errors.New("the store cannot be written now; try again later")
+var errUnwritten = errors.New("nothing was deleted, because the store cannot be written; repeat the deletion later")
 
 type deletionBackend interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
@@ -160,7 +160,7 @@ func (d *sessionDeleter) runInDeliverer(ctx context.Context, run func(ctx contex
 	select {
 	case d.deletions <- deletion{run, done}:
 	case <-ctx.Done():
-		return 0, fmt.Errorf("the deletion did not begin, because the store is busy; repeat the request: %w", ctx.Err())
+		return 0, fmt.Errorf("nothing was deleted, because the store is busy; repeat the deletion later: %w", ctx.Err())
 	}
 	r := <-done // a deletion that has begun does not end with ctx
 	return r.n, r.err
@@ -271,7 +271,7 @@ func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error 
 func (d *sessionDeleter) eraseAgain(ctx context.Context, e *session.Erasure) {
 	err := d.guard.RunErr(label.StepErase, func() error { return errors.Join(d.announce(ctx, *e), d.deleteStored(ctx, e)) })
 	if err != nil {
-		d.retryLater(e, d.options.Now(), fmt.Errorf("the store has lost an erasure, and the erasure could not be repeated; precept repeats it in %s: %w", erasureRetry, err))
+		d.retryLater(e, d.options.Now(), fmt.Errorf("the store lost a deletion, and repeating the deletion failed; precept tries again in %s: %w", erasureRetry, err))
 	}
 	d.clearCaches()
 }
@@ -331,7 +331,7 @@ func (d *sessionDeleter) tryErasure(ctx context.Context, e *session.Erasure, now
 	if err == nil {
 		return
 	}
-	d.retryLater(e, now, fmt.Errorf("the erasure by another replica is incomplete here; precept repeats it in %s: %w", erasureRetry, err))
+	d.retryLater(e, now, fmt.Errorf("a deletion by another replica is incomplete on this replica; precept tries again in %s: %w", erasureRetry, err))
 }
 
 // repeatErasure repeats another replica's erasure in memory and in the outbox. A recent erasure (see completeErasure)

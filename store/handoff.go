@@ -141,8 +141,9 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 	if exchanges+signals == 0 {
 		return
 	}
-	t := h.deps.metrics
+	t, full := h.deps.metrics, "the outbox"
 	if limit == "limits.tenant_bytes" {
+		full = "a tenant's share of the outbox"
 		t.DroppedTenant.Add(exchanges)
 		t.Signals.Tenant.Add(signals)
 	} else {
@@ -150,11 +151,9 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 		t.Signals.Quota.Add(signals)
 	}
 	h.deps.onFailure(label.StepOutbox, fmt.Errorf(
-		"%w: %s is reached, and %d new exchanges and %d implicit feedback entries were dropped; repair the store, or raise %s",
-		errOutboxFull, limit, exchanges, signals, limit))
+		"%s is full (%s): %d new exchanges and %d signals from the traffic were dropped; repair the store, or raise %s",
+		full, limit, exchanges, signals, limit))
 }
-
-var errOutboxFull = errors.New("the outbox is full")
 
 // dropReady frees the memory held by ready, which is later read back from the outbox. The caller holds mu.
 func (h *handoff) dropReady() {

@@ -58,10 +58,10 @@ type Owners struct {
 // reached the entry limit.
 func LimitAdvice(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.FeedbackFull](err); full {
-		return "this session or run already has limits.feedback entries; to correct an entry, post the entry's id again", true
+		return "the session or run already has as many feedback entries as limits.feedback allows; to correct an entry, post it again with the same id", true
 	}
 	if errors.Is(err, session.ErrParkingFull) {
-		return "too much feedback is parked for sessions and replies that precept has not seen yet; post the feedback again after the reply", true
+		return "too much feedback is waiting for sessions and replies that precept has not stored yet; post the feedback again after the reply", true
 	}
 	return "", false
 }

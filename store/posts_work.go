@@ -22,7 +22,7 @@ type WorkError struct {
 func (e *WorkError) Error() string { return e.Advice }
 
 func errNoWork(kind work.Kind) error {
-	return &WorkError{http.StatusNotFound, "unknown " + string(kind) + ": no stored session in this tenant has it in a tool result; post the feedback by session_id or run_id"}
+	return &WorkError{http.StatusNotFound, "the " + string(kind) + " is unknown: no stored session in this tenant has it in a tool result; send session_id or run_id instead"}
 }
 
 // parseWork returns the commit, branch or pull request in a post, as one group with one reference, or nil.
@@ -123,7 +123,7 @@ func (po *poster) sessionsWithWork(ctx context.Context, tenant string, refs []wo
 			}
 		}
 		if n := countCommits(commits); ref.Kind == work.Commit && n > 1 {
-			return nil, &WorkError{http.StatusConflict, fmt.Sprintf("the commit is ambiguous: the hash prefix fits %d commits; send more digits", n)}
+			return nil, &WorkError{http.StatusConflict, fmt.Sprintf("the commit is ambiguous: the hash prefix matches %d commits; send more digits", n)}
 		}
 	}
 	if len(list) == 0 {

@@ -60,7 +60,7 @@ func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 	c.Flags().Float64Var(&f.share, "share", 0.5, "share of the sessions without the section; 0.5 needs the fewest sessions")
 	c.Flags().Int64Var(&f.picks, "picks", 0, "plan the measurement: one evaluation after this number of sessions with a reward")
 	c.Flags().Float64Var(&f.detect, "detect", 0, "plan the measurement with enough sessions to detect an effect of this size: 0.05 is 5 percentage points")
-	c.Flags().BoolVar(&f.force, "force", false, "also register sections that forbid something, and a section that holds the whole file")
+	c.Flags().BoolVar(&f.force, "force", false, "also register sections that forbid something, and a section that contains the whole file")
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(); err != nil {

@@ -34,7 +34,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	if want := `keyword "flaky test" in the user's message`; got["matched"] != want {
 		t.Errorf("matched: Why = %q, want %q", got["matched"], want)
 	}
-	if len(got) != 3 || !strings.Contains(got["half"], `only "database" occurs`) || !strings.Contains(got["candidate"], "only lessons in trial, active, caution or benched fire") {
+	if len(got) != 3 || !strings.Contains(got["half"], `only "database" occurs`) || !strings.Contains(got["candidate"], "only lessons in the states active, trial, caution and benched fire") {
 		t.Errorf("nearest lessons = %q, want \"half\" with the nearest phrase, and \"candidate\" with the state", got)
 	}
 }

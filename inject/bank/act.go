@@ -124,7 +124,7 @@ func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal)
 	}
 	r.Lesson = revised
 	if revised.Slug != slug {
-		return c, r, newRefused(lesson.CodeInvalid, "slug", "a lesson's slug cannot change; write %s", slug)
+		return c, r, newRefused(lesson.CodeInvalid, "slug", "a lesson's slug cannot be changed; write %s", slug)
 	}
 	return s.replace(old, revised, lesson.Event{Action: "revise", By: p.By}), r, nil
 }
@@ -241,7 +241,7 @@ func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by
 func (s *snapshot) moveToArchive(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
 	archiveName := Archive + path.Join(path.Dir(name), l.Slug+".md")
 	if _, exists := s.texts[archiveName]; exists {
-		return Change{}, newRefused(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", archiveName)
+		return Change{}, newRefused(lesson.CodeCollision, "slug", "an archived lesson is already named %s; rename one of the two", archiveName)
 	}
 	e.From, e.To = l.FormerState, l.State
 	if from, ok := s.book.StateAt(l.Slug, s.now); ok {

@@ -20,7 +20,7 @@ var ErrNoLesson = errors.New("no such lesson exists")
 var ErrTooMany = errors.New("too many lessons were written; wait, or ask a person to approve or reject the quarantined lessons")
 
 // ErrTenantLessons means that the tenant has limits.tenant_lessons lessons.
-var ErrTenantLessons = errors.New("the tenant has limits.tenant_lessons lessons; delete some, or ask the operator to raise limits.tenant_lessons")
+var ErrTenantLessons = errors.New("the tenant already has as many lessons as limits.tenant_lessons allows; delete some, or ask the operator to raise the limit")
 
 // Refused is the error for a lesson that is invalid or refused by the checks.
 type Refused struct{ Faults lesson.ValidationErrors }

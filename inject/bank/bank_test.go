@@ -313,7 +313,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = b.Put(t.Context(), "three.md", lessonText(t, "three"), "me")
-	if err == nil || !strings.Contains(err.Error(), "the lessons are written") || errors.Is(err, bank.ErrChanged) {
+	if err == nil || !strings.Contains(err.Error(), "the lessons were written") || errors.Is(err, bank.ErrChanged) {
 		t.Errorf("Put with an unwritable log: err = %v, want \"the lessons are written\"", err)
 	}
 	if got := listSlugs(t, b); got != "one three two" {

@@ -114,7 +114,7 @@ func (d Directory) writeLogAndIndex(c Change) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the lessons are written, but the log or the index could not be written: %w", err)
+		return fmt.Errorf("the lessons were written, but the audit log or the index could not be written: %w", err)
 	}
 	return nil
 }

@@ -156,7 +156,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 		proposed.EvidenceCount = 0 // an unverified claim
 	}
 	if !(proposed.Confidence >= 0 && proposed.Confidence <= 1) { // the negation catches NaN
-		return nil, newRefused(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", proposed.Confidence)
+		return nil, newRefused(lesson.CodeConfidence, "confidence", "%v is not between 0 and 1; write 0.5 if you do not know", proposed.Confidence)
 	}
 	l := proposed.Clone()
 	if l.KeepsForm() {
@@ -219,7 +219,7 @@ func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Findin
 		findings = lesson.TranslateFindings(file, findings)
 	}
 	if l.ExpiredAt(s.now) {
-		return findings, newRefused(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))
+		return findings, newRefused(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set a later date", l.ExpiresAt.Format(time.RFC3339))
 	}
 	if faults := lesson.SelectErrors(findings); faults != nil {
 		return findings, &Refused{faults}

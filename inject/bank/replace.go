@@ -17,7 +17,7 @@ const maxLessons = 50_000
 // If the checks refuse a text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
-		return nil, nil, newRefused(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
+		return nil, nil, newRefused(lesson.CodeInvalid, "", "there are %d lessons, more than the %d allowed; check that the directory is correct", len(texts), maxLessons)
 	}
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		next := *s
@@ -48,7 +48,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 		n = 0
 		for name := range texts {
 			if !IsName(name) {
-				return Change{}, newRefused(lesson.CodeInvalid, "", "the bank holds %q, which is not a lesson file name; nothing was written", name)
+				return Change{}, newRefused(lesson.CodeInvalid, "", "%q is not a lesson file name; nothing was written", name)
 			}
 			if !strings.HasPrefix(name, Archive) {
 				n++

@@ -150,7 +150,7 @@ func (e *Entry) Validate() error {
 	for _, f := range e.fields() {
 		switch n := utf8.RuneCountInString(*f.text); {
 		case singleLine(*f.text) == "":
-			errs = append(errs, fmt.Errorf("%s is missing; an entry needs every field", f.name))
+			errs = append(errs, fmt.Errorf("%s is missing or empty; an entry needs every field", f.name))
 		case n > f.maxChars:
 			errs = append(errs, fmt.Errorf("%s has %d characters; write at most %d", f.name, n, f.maxChars))
 		}

@@ -129,7 +129,7 @@ func resolveTarget(path string) (string, error) {
 		return resolved, nil
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("follow %s: %w", path, err)
+		return "", fmt.Errorf("resolve the symbolic link %s: %w", path, err)
 	}
 	if resolved, err = os.Readlink(path); err != nil {
 		return path, nil //nolint:nilerr // the file is missing, and path is no link
@@ -172,7 +172,7 @@ func lock(ctx context.Context, dir string) (unlock func(), err error) {
 		}
 		select {
 		case <-timeout.Done():
-			return nil, errors.Join(fmt.Errorf("lock %s: other writers have held it for %s", dir, lockTimeout), f.Close())
+			return nil, errors.Join(fmt.Errorf("lock %s: another process has held the lock for %s; try again", dir, lockTimeout), f.Close())
 		case <-ticker.C:
 		}
 	}

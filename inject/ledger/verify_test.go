@@ -197,8 +197,8 @@ func TestRecordFailsWhileTheLedgerIsLocked(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r := record(t, l, newEntry(1))
-		if r[0].Status != ledger.Failed || !strings.Contains(r[0].Message, "other writers have held it") {
-			t.Errorf(`Record = %+v, want status %s and the message "other writers have held it"`, r, ledger.Failed)
+		if r[0].Status != ledger.Failed || !strings.Contains(r[0].Message, "another process has held the lock") {
+			t.Errorf(`Record = %+v, want status %s and the message "another process has held the lock"`, r, ledger.Failed)
 		}
 	})
 }

@@ -52,14 +52,14 @@ func (p TrialPlan) Validate() error {
 	}
 	switch minPicks := trial.MinTrialPicks(p.Epsilon); {
 	case p.Picks == 0 && p.Outcome != "":
-		return errors.New("a trial on an outcome is planned; ask for a number of picks, or for an effect to detect")
+		return errors.New("a trial on an outcome must be planned; set the number of picks, or the effect to detect")
 	case p.Picks == 0:
 	case p.Until != 0:
-		return errors.New("a trial ends after a number of picks or at a half-width; give only one")
+		return errors.New("a trial ends after a number of picks or at a half-width; set only one of the two")
 	case minPicks > maxPicks:
-		return fmt.Errorf("a planned trial with the epsilon %v needs %d picks, more than %d; choose a larger epsilon", p.Epsilon, minPicks, maxPicks)
+		return fmt.Errorf("a planned trial with the epsilon %v needs %d picks, more than the %d allowed; choose an epsilon closer to 0.5", p.Epsilon, minPicks, maxPicks)
 	case p.Picks < minPicks || p.Picks > maxPicks:
-		return fmt.Errorf("a planned trial has %d picks; it takes %d to %d at this epsilon", p.Picks, minPicks, maxPicks)
+		return fmt.Errorf("a planned trial cannot have %d picks; write %d to %d picks at this epsilon", p.Picks, minPicks, maxPicks)
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Tim
 		return nil, err
 	}
 	if (a == Approve || a == StartTrial) && l.ExpiredAt(now) {
-		return nil, fmt.Errorf("%s expired at %s; move expires_at first", l.Slug, l.ExpiresAt.Format(time.RFC3339))
+		return nil, fmt.Errorf("%s expired at %s; set a later expires_at first", l.Slug, l.ExpiresAt.Format(time.RFC3339))
 	}
 	if plan.Outcome == trial.Recurrence.String() && !l.IsAboutError() {
 		return nil, fmt.Errorf("%s names no error, so recurrence cannot be measured; add metadata.precept.prevents, or choose another outcome", l.Slug)

@@ -170,7 +170,7 @@ func TestApplyActionRefusesImpossibleActions(t *testing.T) {
 // With a very small epsilon (the share of withheld picks), a trial would need more picks than allowed.
 func TestValidateRefusesTooSmallEpsilon(t *testing.T) {
 	err := TrialPlan{Epsilon: 0.0001, Picks: 5000}.Validate()
-	if err == nil || !strings.Contains(err.Error(), "choose a larger epsilon") || strings.Contains(err.Error(), "it takes") {
+	if err == nil || !strings.Contains(err.Error(), "choose an epsilon closer to 0.5") || strings.Contains(err.Error(), "cannot have") {
 		t.Errorf("plan with the epsilon 0.0001: got error %v, want an error that asks for a larger epsilon", err)
 	}
 }

@@ -22,7 +22,7 @@ func (r *reader) readAIP11(l *Lesson, n *node) {
 	r.checkKeys("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",
 		"failure_count", "supersedes", "expires_at", "metadata")
 	if v, ok := n.get("schema"); !ok || v.kind != kindString || v.text != schemaID {
-		r.addInvalid("schema", lineOrZero(v), "must be the literal %s; write schema: %s", schemaID, schemaID)
+		r.addInvalid("schema", lineOrZero(v), "must be %s; write schema: %s", schemaID, schemaID)
 	}
 	l.Slug = r.text("", n, "slug", true, minSlug, maxSlug)
 	if l.Slug != "" && !IsSlug(l.Slug) {
@@ -165,8 +165,8 @@ func (r *reader) readMetadata(l *Lesson, n *node) {
 	l.Approval.At = r.timestamp(prefix, n, "approved_at")
 	l.Approval.Source = r.text(prefix, n, "source", false, 0, maxRef)
 	l.Scope.Tenant, l.Scope.Agent = r.text(prefix, n, "tenant", false, 0, maxRef), r.text(prefix, n, "agent", false, 0, maxRef)
-	l.Number = int(r.number(prefix, n, "number", isWholeBetween(1, math.MaxInt32), "must be a whole number from 1"))
-	l.EvidenceCount = int(r.number(prefix, n, "evidence_count", isWholeBetween(1, math.MaxInt32), "must be a whole number from 1"))
+	l.Number = int(r.number(prefix, n, "number", isWholeBetween(1, math.MaxInt32), "must be a whole number of at least 1"))
+	l.EvidenceCount = int(r.number(prefix, n, "evidence_count", isWholeBetween(1, math.MaxInt32), "must be a whole number of at least 1"))
 	l.CreatedAt, l.UpdatedAt = r.timestamp(prefix, n, "created_at"), r.timestamp(prefix, n, "updated_at")
 	l.Plan.Epsilon, l.Plan.Until = r.openUnitNumber(prefix, n, "trial_epsilon"), r.openUnitNumber(prefix, n, "trial_until_halfwidth")
 	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", isWholeBetween(1, maxPicks), "must be a whole number from 1 to %d, such as 800", maxPicks))

@@ -92,7 +92,7 @@ func (c Checker) CheckLesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
 		out = append(out, newFinding(l, Error, CodeCollision, "slug",
-			"the slug is already taken by %s; choose another, or edit that lesson", other.Path))
+			"the slug is already taken by %s; choose another slug, or edit that lesson", other.Path))
 	}
 	for _, other := range b.triggerIndex().contradicting(l) {
 		out = append(out, contradiction(l, other))
@@ -143,7 +143,7 @@ func (c Checker) checkAlone(l *Lesson, b *Book) []Finding {
 	out = append(out, selfMatchFindings(l)...)
 	if !c.Now.IsZero() && l.ExpiredAt(c.Now) {
 		out = append(out, newFinding(l, Warning, CodeExpired, "expires_at",
-			"the lesson expired at %s and is not used any more; move it to _archive, or set another date", formatTime(l.ExpiresAt)))
+			"the lesson expired at %s and is no longer used; move the file to _archive, or set a later date", formatTime(l.ExpiresAt)))
 	}
 	return append(out, fileFindings(l)...)
 }
@@ -162,7 +162,7 @@ func overbroadFindings(l *Lesson) []Finding {
 				"%q occurs in almost every text, so precept does not search for it; write a phrase with two or three words", p.text))
 		case parsed.canTrigger() && utf8.RuneCountInString(strings.Trim(parsed.key, "*\uFFFD")) <= 2 && !strings.ContainsFunc(parsed.key, isSyllable):
 			out = append(out, newFinding(l, severityFor(l), CodeOverbroad, p.field,
-				"%q is too short to mean one thing; write a phrase with two or three words", p.text))
+				"%q is too short to be specific; write a phrase with two or three words", p.text))
 		}
 	}
 	return out
@@ -173,13 +173,13 @@ func unknownKindFindings(l *Lesson) []Finding {
 	for i, kind := range l.Trigger.ErrorKinds {
 		if nearest, known := detect.NearestKind(kind); !known {
 			out = append(out, newFinding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.error_kinds[%d]", i),
-				"%q is no error kind, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
+				"%q is not an error kind, so it never fires; the most similar kind is %s, and docs/LESSONS.md lists all", kind, nearest))
 		}
 	}
 	for i, kind := range l.Trigger.RequestKinds {
 		if nearest, known := request.Nearest(kind); !known {
 			out = append(out, newFinding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.request_kinds[%d]", i),
-				"%q is no request kind, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
+				"%q is not a request kind, so it never fires; the most similar kind is %s, and docs/LESSONS.md lists all", kind, nearest))
 		}
 	}
 	return out
@@ -226,7 +226,7 @@ func (c Checker) secretFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, part := range textParts(l) {
 		for _, name := range c.Secrets(part.text) {
-			out = append(out, newFinding(l, Error, CodeInvalid, part.field, "holds %s; write the lesson without it", name))
+			out = append(out, newFinding(l, Error, CodeInvalid, part.field, "contains %s; write the lesson without it", name))
 		}
 	}
 	return out
@@ -237,7 +237,7 @@ func (c Checker) evidenceFindings(l *Lesson) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(l, severityFor(l), CodeEvidence, "evidence",
-		"no reference leads to a run, conversation, work item, audit record or page that is known; name one that does")}
+		"no reference points to a known run, conversation, work item, audit record or page; add one that does")}
 }
 
 func supersessionFindings(l *Lesson, b *Book) []Finding {
@@ -266,17 +266,17 @@ func fileFindings(l *Lesson) []Finding {
 	}
 	if l.Outcome == "failure" && !namesApproachToAvoid(l.Title) {
 		out = append(out, newFinding(l, Warning, codeCautionTitle, "title",
-			"a lesson with outcome failure is shown under \"these approaches failed before\", and this title orders another approach; "+
+			"a lesson with outcome failure is shown under \"these approaches failed before\", but the title recommends an approach; "+
 				"name the approach to avoid (\"Avoid ...\"), or set outcome to success or mixed"))
 	}
 	if l.Outcome == "failure" && namesApproachToAvoid(l.Title) && startsWithInstruction(l.Advice) {
 		out = append(out, newFinding(l, Warning, codeCautionAdvice, l.Form.adviceSection(),
-			"a lesson with outcome failure is shown under \"these approaches failed before\", and the text begins with a step to take; "+
+			"a lesson with outcome failure is shown under \"these approaches failed before\", but the text begins with a step to take; "+
 				"describe the approach that failed, or set outcome to success and let the title name the step"))
 	}
 	if strings.TrimSpace(l.Advice) == "" {
 		out = append(out, newFinding(l, Warning, codeNoAdvice, "",
-			"there is no section %q, so only the title is shown; add one", l.Form.adviceSection()))
+			"there is no section %q, so only the title is shown; add the section", l.Form.adviceSection()))
 	}
 	return out
 }

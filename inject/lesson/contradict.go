@@ -203,10 +203,10 @@ func sameAudience(a, b *Lesson) bool {
 func contradiction(a, b *Lesson) Finding {
 	relation := fmt.Sprintf("claims the opposite outcome (%s against %s)", a.Outcome, b.Outcome)
 	if !opposedOutcomes(a, b) {
-		relation = fmt.Sprintf("orders the opposite (%q)", clipRunes(b.Headline(), 80))
+		relation = fmt.Sprintf("recommends the opposite (%q)", clipRunes(b.Headline(), 80))
 	}
 	return newFinding(a, Warning, codeContradiction, "trigger",
-		"fires on the same words or errors as %s, which %s; read both, and supersede one if it is wrong", b.Slug, relation)
+		"fires on the same words or errors as %s, which %s; read both, and supersede the one that is wrong", b.Slug, relation)
 }
 
 // Contradicting returns the lessons that share a trigger with l and contradict l.

@@ -26,8 +26,8 @@ const (
 const companionFolder = "knowledge/lessons"
 
 var (
-	errTooManyFiles = fmt.Errorf("the directory has more than %d lessons; check the directory's path", maxFiles)
-	errTooDeep      = fmt.Errorf("is more than %d folders deep; move the folder's lessons up", maxDirDepth)
+	errTooManyFiles = fmt.Errorf("the directory has more than %d lessons; check that the path is correct", maxFiles)
+	errTooDeep      = fmt.Errorf("is nested more than %d folders deep; move the folder's lessons up", maxDirDepth)
 )
 
 // Load reads a lesson directory: each *.md file is a lesson, and the subfolder is the category. Names with a leading

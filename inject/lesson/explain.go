@@ -1,6 +1,7 @@
 package lesson
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -121,7 +122,7 @@ func (e *Explanation) addErrorKinds(q *Query) {
 		case fires:
 			e.Causes = append(e.Causes, Cause{"error_kind", kind, "tool error"})
 		case len(failedTools) > 0 && failedTools[0] != "":
-			e.Obstacles = append(e.Obstacles, fmt.Sprintf("the error kind %s fires on errors from the lesson's tools (%s), and this error is from %s",
+			e.Obstacles = append(e.Obstacles, fmt.Sprintf("the error kind %s fires only on errors from the lesson's tools (%s), but this error is from %s",
 				kind, strings.Join(e.Lesson.Trigger.Tools, ", "), strings.Join(failedTools, ", ")))
 		case len(failedTools) > 0:
 			e.Causes = append(e.Causes, Cause{"error_kind", kind, "tool error"})
@@ -158,7 +159,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if !l.State.IsActive() {
-		add("the lesson is %s; only lessons in trial, active, caution or benched fire", l.State)
+		add("the lesson is %s; only lessons in the states active, trial, caution and benched fire", l.State)
 	}
 	if l.ExpiredAt(q.query.Now) {
 		add("the lesson expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
@@ -169,7 +170,11 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 		}
 	}
 	if !l.Scope.admits(q.query) {
-		add("the lesson is for tenant %q, agent %q only", l.Scope.Tenant, l.Scope.Agent)
+		only := fmt.Sprintf("tenant %q", l.Scope.Tenant)
+		if l.Scope.Agent != "" {
+			only += fmt.Sprintf(" and agent %q", l.Scope.Agent)
+		}
+		add("the lesson is only for %s", only)
 	}
 	for _, veto := range l.Trigger.NotKeywords {
 		if phraseMatchesAny(veto, l.Form, q.words) || phraseMatchesAny(veto, l.Form, q.errors) {
@@ -180,13 +185,14 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 		add("the lesson is for the models %s, not for %q", strings.Join(t.Models, ", "), q.query.Model)
 	}
 	if t := &l.Trigger; !t.admitsAgent(q.query) {
-		add("the lesson's targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
+		from := targetsText([]Target{{q.query.Agent, q.query.Role, q.query.Skill}})
+		add("the lesson's targets are %s; the request has %s", targetsText(t.Targets), cmp.Or(from, "no agent, role or skill"))
 	}
 	m, c, tools := &matchState{}, &compiledLesson{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
 	case c.isOffered(m, q.query, ""):
 	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return c.isOffered(&matchState{}, q.query, e.Tool) }):
-		add("none of the lesson's tools (%s) is offered", tools)
+		add("the request offers none of the lesson's tools (%s)", tools)
 	case len(out) == 0: // a different tool failed
 		add("the request with the trigger offers none of the lesson's tools (%s)", tools)
 	}

@@ -91,7 +91,7 @@ func TestExplainReturnsCausesAndObstacles(t *testing.T) {
 		{
 			"lesson for another tenant",
 			[]*lesson.Lesson{changed(func(l *lesson.Lesson) { l.Scope = lesson.Scope{Tenant: "acme", Agent: "x"} })},
-			words, false, "keyword fix the build words", `the lesson is for tenant "acme", agent "x" only`,
+			words, false, "keyword fix the build words", `the lesson is only for tenant "acme" and agent "x"`,
 		},
 		{
 			"not_keyword in the user text",
@@ -106,7 +106,7 @@ func TestExplainReturnsCausesAndObstacles(t *testing.T) {
 		{
 			"lesson for other targets",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Targets: []lesson.Target{{Operator: "writer", Role: "chief"}, {Skill: "go"}}})},
-			words, false, "keyword fix the build words", `the lesson's targets are agent writer and role chief, or skill go; this is agent "coder", role "reviewer", skill ""`,
+			words, false, "keyword fix the build words", `the lesson's targets are agent writer and role chief, or skill go; the request has agent coder and role reviewer`,
 		},
 		{
 			"superseded lesson", []*lesson.Lesson{activeLesson("one", build), func() *lesson.Lesson {

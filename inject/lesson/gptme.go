@@ -24,7 +24,7 @@ func (r *reader) readGptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)
 	if !IsSlug(l.Slug) {
-		r.addInvalid("", 0, "the file name %q gives no slug; name the file with %d to %d letters, digits and dashes, starting with a letter", l.Path, minSlug, maxSlug)
+		r.addInvalid("", 0, "the file name %q cannot be used as a slug; name the file with %d to %d letters, digits and dashes, starting with a letter", l.Path, minSlug, maxSlug)
 	}
 	if m := r.mapping("", n, "match", false); m != nil {
 		l.Trigger.Keywords = r.textList("match", m, "keywords", maxListEntries, maxPhraseChars, isNotBlank, "a phrase")
@@ -98,12 +98,12 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 		case "keywords":
 		case "patterns":
 			out = append(out, newFinding(l, Warning, codeUnread, "match.patterns",
-				"regular expressions are not read; write the fixed words in each into match.keywords, with a * for one word"))
+				"precept does not read regular expressions; write the fixed words of each one into match.keywords, with * for any single word"))
 		case "tools":
 			out = append(out, newFinding(l, Warning, codeUnread, "match.tools",
-				"this key is not read; write words from the tool's errors into match.keywords, or convert the lesson to %s, which has tools", schemaID))
+				"precept does not read this key; write words from the tool's errors into match.keywords, or convert the lesson to %s, which has tools", schemaID))
 		default:
-			out = append(out, newFinding(l, Warning, codeUnread, "match."+key, "this key is not read, and does not restrict the lesson"))
+			out = append(out, newFinding(l, Warning, codeUnread, "match."+key, "precept does not read this key, so the key does not restrict the lesson"))
 		}
 	}
 	return out

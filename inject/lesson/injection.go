@@ -49,17 +49,17 @@ func InjectionFindings(l *Lesson) []Finding {
 func scanForInjection(s string) []string {
 	var out []string
 	if strings.ContainsAny(s, "\x1b\u009b\u009d") {
-		out = append(out, "holds a terminal escape sequence; remove it")
+		out = append(out, "contains a terminal escape sequence; remove it")
 	}
 	if hasHidden(s) {
-		out = append(out, "holds invisible or direction-changing characters; retype the text")
+		out = append(out, "contains invisible or direction-changing characters; type the text again")
 	}
 	v := keepVisible(stripANSI(s))
 	if strings.Contains(v, "<!--") {
-		out = append(out, "holds an HTML comment; remove it")
+		out = append(out, "contains an HTML comment; remove it")
 	}
 	if hasDelimiter(v) {
-		out = append(out, "holds a line that opens or closes an inserted block; rephrase it")
+		out = append(out, "contains a line that opens or closes an inserted block; rephrase it")
 	}
 	patterns, plain := compiledScan(), lowerCompatible(v)
 	role := slices.ContainsFunc([]string{"sys", "assistant", "developer", "human", "function_result", "invoke"}, func(w string) bool { return strings.Contains(plain, w) })
@@ -67,7 +67,7 @@ func scanForInjection(s string) []string {
 		out = append(out, "speaks as a role in the conversation (a chat-template token, a role tag or a role label); rephrase it")
 	}
 	if strings.Contains(plain, "data:") && patterns.dataURL.MatchString(plain) {
-		out = append(out, "holds a data: URL; remove it")
+		out = append(out, "contains a data: URL; remove it")
 	}
 	return append(out, maliciousInstructions(v)...)
 }

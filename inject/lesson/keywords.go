@@ -14,7 +14,7 @@ func deadPhraseFindings(l *Lesson) []Finding {
 		reason := ""
 		switch {
 		case !strings.ContainsFunc(parsed.key, func(r rune) bool { return classifyRune(r) != punctuationKind }):
-			reason = "holds no letter or digit"
+			reason = "contains no letter or digit"
 		case !parsed.canTrigger() && !isStopWord(parsed.key):
 			reason = "is a single letter"
 		case hasBlob(p.text):
@@ -23,7 +23,7 @@ func deadPhraseFindings(l *Lesson) []Finding {
 			reason = "is vetoed by one of the lesson's not_keywords"
 		case l.Form == FormAIP11 && isFilePattern(p.text):
 			out = append(out, newFinding(l, Warning, codeDeadKeyword, p.field,
-				"%q holds a * without a letter or digit beside it, so the * is no wildcard; write %q", p.text, strings.Trim(p.text, "*")))
+				"%q has a * that is not next to a letter or digit, so the * is not a wildcard; write %q", p.text, strings.Trim(p.text, "*")))
 			continue
 		default:
 			continue
@@ -59,7 +59,7 @@ func selfMatchFindings(l *Lesson) []Finding {
 	for _, p := range triggerPhrases(&l.Trigger) {
 		if strings.Contains(p.field, ".keywords[") && phraseMatches(p.text, ownText, l.Form) {
 			out = append(out, newFinding(l, Warning, CodeSelfMatch, p.field,
-				"the lesson's own text contains %q, so quoting the lesson fires it; take the user's words for keywords", p.text))
+				"the lesson's own text contains %q, so quoting the lesson fires it; use words from users' requests as keywords", p.text))
 		}
 	}
 	return out

@@ -254,8 +254,8 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	}
 	query := &lesson.Query{Words: []string{"load more"}}
 	book, problems, err := lesson.Load(dir, findSecrets)
-	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "the file holds a secret (some_key)") || len(book.Match(query)) > 0 {
-		t.Fatalf("Load: problems = %+v, err = %v, %d matches, want no match and one problem with Quarantined and \"the file holds a secret (some_key)\"", problems, err, len(book.Match(query)))
+	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "the file contains a secret (some_key)") || len(book.Match(query)) > 0 {
+		t.Fatalf("Load: problems = %+v, err = %v, %d matches, want no match and one problem with Quarantined and \"the file contains a secret (some_key)\"", problems, err, len(book.Match(query)))
 	}
 	l, _ := book.Get("deploy")
 	approved, err := lesson.ApplyAction(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))

@@ -126,10 +126,10 @@ func maliciousInstructions(text string) []string {
 	}
 	var out []string
 	for _, w := range [...]struct{ name, message string }{
-		{"ignore", "orders to ignore instructions or to take another role; a lesson says what to do in a task"},
-		{"steal", "orders to send secrets away; remove it"},
-		{"pipe", "orders to run what was fetched from the network; remove it"},
-		{"hide", "orders to hide something from the user; remove it"},
+		{"ignore", "instructs the model to ignore instructions or to take another role; describe what to do in a task instead"},
+		{"steal", "instructs the model to send secrets elsewhere; remove it"},
+		{"pipe", "instructs the model to run code fetched from the network; remove it"},
+		{"hide", "instructs the model to hide something from the user; remove it"},
 	} {
 		if found[w.name] {
 			out = append(out, w.message)

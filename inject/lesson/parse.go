@@ -33,28 +33,28 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 		return lineFault(lineAt(raw, at), "the file is not valid UTF-8; save it as UTF-8")
 	}
 	if at := strings.IndexByte(raw, 0); at >= 0 {
-		return lineFault(lineAt(raw, at), "the file holds a NUL byte; remove it")
+		return lineFault(lineAt(raw, at), "the file contains a NUL byte; remove it")
 	}
 	front, body, ok := splitFrontmatter(raw)
 	switch {
 	case !ok && strings.HasPrefix(strings.TrimPrefix(raw, "\ufeff"), "---"):
 		return lineFault(1, "the frontmatter is not closed; add a line --- after the fields")
 	case !ok:
-		return fileFault("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _")
+		return fileFault("the file has no frontmatter; begin with a line ---, the fields, and another line ---; if the file is not a lesson, rename it to start with _")
 	}
 	if len(front) > maxFrontmatter {
 		return fileFault("the frontmatter has %d bytes, more than the %d allowed; shorten it", len(front), maxFrontmatter)
 	}
 	front = strings.ReplaceAll(front, "\r\n", "\n")
 	if at := strings.IndexByte(front, '\r'); at >= 0 {
-		return lineFault(1+lineAt(front, at), "the frontmatter holds a carriage return without a line feed; save the file with plain line ends")
+		return lineFault(1+lineAt(front, at), "the frontmatter contains a carriage return without a line feed; save the file with Unix or Windows line endings")
 	}
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
 	switch {
 	case root.kind == kindMap && !gptme && isUnrelatedFile(&root):
 		// Checked first, because a list of faults does not help the author of a file that is not a lesson.
-		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", schemaID)
+		return fileFault("the file is not a lesson: it has neither schema: %s nor the gptme form's match; write a lesson with `precept lessons new`, or rename the file to start with _, so that precept ignores it", schemaID)
 	case len(faults) > 0:
 		return nil, faults
 	case root.kind != kindMap:

@@ -175,7 +175,7 @@ func TestTextsKeepLastValidVersion(t *testing.T) {
 		{nil, nil, "", false},
 		{map[string]string{"web/one.md": lessonFile("one-a"), "_index.md": "x", "../two.md": lessonFile("two-a")}, []string{"one-a web " + title}, "", true},
 		{map[string]string{"web/one.md": lessonFile("one-a"), "notes.txt": "x"}, []string{"one-a web " + title}, "", false},
-		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "redis://r/web/one.md: lesson_invalid: there is no frontmatter", true},
+		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "redis://r/web/one.md: lesson_invalid: the file has no frontmatter", true},
 		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "the previous version stays in effect", false},
 		{map[string]string{"web/one.md": lessonFile("one-a", title, "Another")}, []string{"one-a web Another"}, "", true},
 		{map[string]string{"web/one.md": lessonFile("one-a", title, "Another", "outcome:", "supersedes: [old-a]\noutcome:")}, []string{"one-a web Another"}, `there is no lesson "old-a"`, true},

@@ -44,7 +44,7 @@ func (r *reader) checkKeys(prefix string, n *node, keys ...string) {
 	for i := range n.keys {
 		p := &n.keys[i]
 		if !slices.Contains(keys, p.key) {
-			r.addInvalid(joinField(prefix, p.key), p.line, "this key is unknown; %s, or use one of %s", keyRemedy(prefix, p.key, keys), strings.Join(keys, ", "))
+			r.addInvalid(joinField(prefix, p.key), p.line, "is not a known key; %s, or use one of %s", keyRemedy(prefix, p.key, keys), strings.Join(keys, ", "))
 		}
 	}
 }
@@ -124,7 +124,7 @@ func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	}
 	field := joinField(prefix, key)
 	if v.kind != kindList {
-		r.addInvalid(field, v.line, "is %s; write a list, [a, b] or a line - a for each", v.kind)
+		r.addInvalid(field, v.line, "is %s; write a list: [a, b], or a line \"- a\" for each entry", v.kind)
 		return nil
 	}
 	if limit > 0 && len(v.list) > limit {
@@ -181,7 +181,7 @@ func (r *reader) flag(prefix string, n *node, key string) bool {
 }
 
 func (r *reader) count(n *node, key string) int {
-	return int(r.number("", n, key, isWholeBetween(0, math.MaxInt32), "is not 0 or a positive whole number; write one, or remove the line"))
+	return int(r.number("", n, key, isWholeBetween(0, math.MaxInt32), "is not a whole number of at least 0; correct the number, or remove the line"))
 }
 
 func (r *reader) confidence(n *node) float64 {
@@ -194,7 +194,7 @@ func (r *reader) confidence(n *node) float64 {
 		return defaultConfidence
 	}
 	if !(v.number >= 0 && v.number <= 1) { // the negation catches NaN
-		r.addError(CodeConfidence, "confidence", v.line, "%v is not from 0 to 1; write 0.5 if you do not know", v.number)
+		r.addError(CodeConfidence, "confidence", v.line, "%v is not between 0 and 1; write 0.5 if you do not know", v.number)
 		return defaultConfidence
 	}
 	return v.number
@@ -216,12 +216,12 @@ func (r *reader) timestamp(prefix string, n *node, key string) time.Time {
 	}
 	field := joinField(prefix, key)
 	if v.kind != kindString {
-		r.addInvalid(field, v.line, "is %s; write a date and time like 2030-01-31T00:00:00Z", v.kind)
+		r.addInvalid(field, v.line, "is %s; write a date and time such as 2030-01-31T00:00:00Z", v.kind)
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(v.text))
 	if err != nil {
-		r.addInvalid(field, v.line, "%q is not a date and time; write it like 2030-01-31T00:00:00Z", v.text)
+		r.addInvalid(field, v.line, "%q is not a date and time; write one such as 2030-01-31T00:00:00Z", v.text)
 	}
 	return t
 }

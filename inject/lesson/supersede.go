@@ -81,7 +81,7 @@ func (b *Book) linkErrors(l *Lesson, circular []string) []ValidationError {
 	if slices.Contains(circular, l.Slug) {
 		out = append(out, ValidationError{
 			Code: CodeInvalid, Field: "supersedes",
-			Message: "the lesson supersedes itself, directly or through others; break the circle",
+			Message: "the lesson supersedes itself, directly or through other lessons; remove one of these links",
 		})
 	}
 	return out

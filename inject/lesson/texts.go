@@ -183,7 +183,7 @@ func (t *Texts) assemble() {
 		}
 		pathBySlug[e.lesson.Slug] = e.path
 		if reason := e.quarantineReason(); reason != "" {
-			p := newProblem(e.lesson, CodeInvalid, "", "the lesson is quarantined, because "+reason+"; correct the lesson, or read the lesson and approve it with --force")
+			p := newProblem(e.lesson, CodeInvalid, "", "the lesson is quarantined, because "+reason+"; correct the lesson, or, after reading it, run `precept lessons approve "+e.lesson.Slug+" --force`")
 			p.Quarantined = true
 			problems = append(problems, p)
 		}
@@ -221,9 +221,9 @@ func (e *entry) quarantineReason() string {
 	case l.State != Quarantined || l.Approval.Source != "":
 		return ""
 	case len(e.secretKinds) > 0:
-		return "the file holds a secret (" + strings.Join(e.secretKinds, ", ") + ")"
+		return "the file contains a secret (" + strings.Join(e.secretKinds, ", ") + ")"
 	case l.needsReview():
-		return "the injection scan has a finding in the text; `precept lessons lint` prints it"
+		return "the check for prompt injections has a finding (`precept lessons lint` prints it)"
 	}
 	return ""
 }

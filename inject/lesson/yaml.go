@@ -34,7 +34,7 @@ const (
 
 func (k nodeKind) String() string {
 	return [...]string{
-		kindNull: "nothing", kindBool: "true or false", kindNumber: "a number", kindString: "text", kindList: "a list", kindMap: "a mapping",
+		kindNull: "empty", kindBool: "true or false", kindNumber: "a number", kindString: "text", kindList: "a list", kindMap: "a mapping",
 	}[k]
 }
 
@@ -85,7 +85,7 @@ func readYAML(src string) (root node, faults ValidationErrors) {
 		return node{kind: kindNull}, nil
 	}
 	if len(file.Docs) > 1 {
-		return node{}, ValidationErrors{{Code: CodeInvalid, Message: "the frontmatter holds more than one YAML document; keep one"}}
+		return node{}, ValidationErrors{{Code: CodeInvalid, Message: "the frontmatter contains more than one YAML document; keep one"}}
 	}
 	c := converter{}
 	root = c.node(file.Docs[0].Body, 0)
@@ -201,7 +201,7 @@ func (c *converter) node(n ast.Node, depth int) node {
 		out.kind = kindMap
 		out.keys = c.pairs([]*ast.MappingValueNode{v}, depth)
 	default:
-		c.refuse(n, "anchors, aliases, merge keys and explicit tags are not accepted; write the value out")
+		c.refuse(n, "anchors, aliases, merge keys and explicit tags are not supported; write the value itself")
 	}
 	return out
 }
@@ -218,7 +218,7 @@ func (c *converter) pairs(values []*ast.MappingValueNode, depth int) []pair {
 		case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
 			key = strings.TrimSpace(k.String())
 		default:
-			c.refuse(mv.Key, "this kind of key is not accepted; write a plain word")
+			c.refuse(mv.Key, "the key is not a plain word; write one")
 			continue
 		}
 		if seen[key] {

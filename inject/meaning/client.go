@@ -56,7 +56,7 @@ func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error)
 	case err != nil:
 		return nil, fmt.Errorf("read the embeddings: %w", err)
 	case res.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the embeddings server answers %d; check match.embeddings.upstream, model and api_key", res.StatusCode)
+		return nil, fmt.Errorf("the embeddings server answered with status %d; check match.embeddings.upstream, model and api_key", res.StatusCode)
 	case len(raw) > maxAnswer:
 		return nil, fmt.Errorf("the embeddings server sent more than %d bytes; check match.embeddings.upstream and model", maxAnswer)
 	}

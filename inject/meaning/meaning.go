@@ -77,7 +77,7 @@ func New(o Options) (*Matcher, error) {
 	found, err := ristretto.NewCache(&ristretto.Config[string, []lesson.Resemblance]{NumCounters: 10 * maxMatchedSessions, MaxCost: maxMatchedSessions, BufferItems: 64, IgnoreInternalCost: true})
 	if err != nil {
 		vectors.Close()
-		return nil, fmt.Errorf("cache for matches by meaning: %w", err)
+		return nil, fmt.Errorf("cache for embedding matches: %w", err)
 	}
 	return &Matcher{options: o, queue: make(chan sample.Exchange, queueLength), vectors: vectors, matches: found, seed: maphash.MakeSeed()}, nil
 }

@@ -94,7 +94,7 @@ func Parse(name string, raw []byte) (*Registry, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if err := dec.Decode(&r); err != nil {
-		return nil, fmt.Errorf("%s is not a section list: %w; restore the list, or replace it with {} to measure nothing", name, err)
+		return nil, fmt.Errorf("%s is not a section list: %w; restore the file, or write {} into it to measure nothing", name, err)
 	}
 	for i := range r.Sections {
 		s := &r.Sections[i]
@@ -157,7 +157,7 @@ func Update(path string, change func(list []RegisteredSection) ([]RegisteredSect
 	}
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return fmt.Errorf("register sections: %w; the lessons' folder must be writable", err)
+		return fmt.Errorf("register sections: %w; make the lessons directory writable", err)
 	}
 	defer func() { _ = lock.Close() }()
 	if err := file.Lock(lock); err != nil {

@@ -157,15 +157,15 @@ func TestScanCountsFileAndSectionTokens(t *testing.T) {
 	if f.Sessions != 2 || f.TokensPerRequest != 100 || f.TokensPerSession != 1500 || f.InputShare != 0.1 {
 		t.Errorf("file = %+v, want 2 sessions, 100 tokens per request, 1500 tokens per session and input share 0.1", f)
 	}
-	if a := f.Sections[0]; a.Section != "A" || a.Sessions != 2 || a.TokensPerSession != 1500 || a.InputShare != 0.1 || a.Problem != "holds the whole file" {
-		t.Errorf("section = %+v, want name A, 2 sessions, 1500 tokens per session, input share 0.1 and the problem \"holds the whole file\"", a)
+	if a := f.Sections[0]; a.Section != "A" || a.Sessions != 2 || a.TokensPerSession != 1500 || a.InputShare != 0.1 || a.Problem != "contains the whole file" {
+		t.Errorf("section = %+v, want name A, 2 sessions, 1500 tokens per session, input share 0.1 and the problem \"contains the whole file\"", a)
 	}
 }
 
 // The error about a damaged registry recommends replacing the registry with {}.
 func TestEmptyObjectIsEmptyRegistry(t *testing.T) {
 	t.Parallel()
-	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "replace it with {} to measure nothing") {
+	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "write {} into it to measure nothing") {
 		t.Errorf("Parse(damaged registry) error = %v, want the remedy to replace it with {}", err)
 	}
 	if r, err := rules.Parse("the registry in Redis", []byte("{}")); err != nil || len(r.Sections) != 0 {

@@ -50,7 +50,7 @@ type Scan struct {
 }
 
 // noEnd is the SeenFile.Problem for a file without an end marker in a user message.
-const noEnd = "no marker ends the file in the user's message, so the sections are not cut"
+const noEnd = "no marker ends the file in the user's message, so precept cannot remove a section from it"
 
 // Add adds a session. Add the newest session first, because Files lists the first version added. head holds the
 // passages before the first answer; input is the number of input tokens, or 0 if unknown.

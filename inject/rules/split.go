@@ -300,9 +300,9 @@ func (s *Section) Problem() string {
 	case s.Empty:
 		return "is empty: the heading has no content"
 	case s.Repeated:
-		return "occurs twice in the file, so no single place can be cut; remove one"
+		return "occurs twice in the file, so precept cannot remove exactly one; delete one of them"
 	case s.WholeFile:
-		return "holds the whole file"
+		return "contains the whole file"
 	}
 	return ""
 }

@@ -36,7 +36,7 @@ func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 	for _, p := range paths {
 		g := strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(p, `\`, "/")), "./")
 		if g == "" || !doublestar.ValidatePattern(g) {
-			return nil, fmt.Errorf("opt_out_patterns: %q is not a glob; write for instance *.env or secrets/**", p)
+			return nil, fmt.Errorf("opt_out_patterns: %q is not a glob; write one such as *.env or secrets/**", p)
 		}
 		o.paths = append(o.paths, pathPattern{glob: g, literal: globLiteral(g)})
 	}
@@ -49,7 +49,7 @@ func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 		for _, p := range list.from {
 			g := strings.ToLower(p)
 			if g == "" || !doublestar.ValidatePattern(g) {
-				return nil, fmt.Errorf("%s: %q is not a glob; write for instance ci-*", list.key, p)
+				return nil, fmt.Errorf("%s: %q is not a glob; write one such as ci-*", list.key, p)
 			}
 			*list.to = append(*list.to, g)
 		}

@@ -24,7 +24,7 @@ var (
 	// ErrDamaged means that a stored value cannot be read, now and later.
 	ErrDamaged = errors.New("a stored value is damaged")
 	// ErrParkingFull means that too much feedback is waiting for exchanges that are not stored yet.
-	ErrParkingFull = errors.New("too much early feedback is waiting")
+	ErrParkingFull = errors.New("too much feedback is waiting for sessions that are not stored yet")
 )
 
 // Default bounds for a session's feedback, in entries (limits.feedback) and bytes. They limit the cost of a reward,
@@ -38,7 +38,9 @@ const (
 // stored.
 type FeedbackFull int
 
-func (f FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(f)) }
+func (f FeedbackFull) Error() string {
+	return fmt.Sprintf("the session has reached its feedback limit; %d entries were not stored", int(f))
+}
 
 // Row is a session as stored. Data is the record as JSON.
 type Row struct {
@@ -142,7 +144,7 @@ type Erasure struct {
 }
 
 // ErrUnknownPosition means that ListRange.After does not come from a page of this store.
-var ErrUnknownPosition = errors.New("the list position is unknown; start at the top")
+var ErrUnknownPosition = errors.New("the list position is unknown; start at the top of the list again")
 
 // ListRange selects a part of a list.
 type ListRange struct {

@@ -78,7 +78,7 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	if bytes.HasPrefix(body, []byte("payload=")) { // content type application/x-www-form-urlencoded
 		form, err := url.ParseQuery(string(body))
 		if err != nil {
-			return nil, "", fmt.Errorf("the form does not decode: %w", err)
+			return nil, "", fmt.Errorf("the form cannot be decoded: %w", err)
 		}
 		body = []byte(form.Get("payload"))
 	}

@@ -61,7 +61,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	case "push":
 		return pushReverts(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
 	case "build":
-		return nil, "precept rates whole pipelines and not jobs; send pipeline events", nil
+		return nil, "precept rates pipelines, not single jobs; select pipeline events in the webhook's settings", nil
 	}
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show a work outcome", nil
 }
@@ -76,7 +76,7 @@ func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 		e.Outcome = Merged
 	case "close":
 	default:
-		return nil, "the merge request is neither merged nor closed", nil
+		return nil, "the merge request was neither merged nor closed", nil
 	}
 	var from gitlabProject
 	_ = json.Unmarshal(o.Source, &from) // no project means no branch

@@ -35,13 +35,13 @@ func TestParseReadsRecordedDeliveries(t *testing.T) {
 			"check_passed 0.7; commit 6113728f27ae82c7b1a177c8d03f9e96e0adf246@codertocat/hello-world",
 		},
 		{hooks.GitHub, "push", "github_push", "the push reverts nothing"},
-		{hooks.GitLab, "Merge Request Hook", "gitlab_merge_request", "the merge request is neither merged nor closed"},
+		{hooks.GitLab, "Merge Request Hook", "gitlab_merge_request", "the merge request was neither merged nor closed"},
 		{
 			hooks.GitLab, "Pipeline Hook", "gitlab_pipeline",
 			"check_passed 0.7; commit bcbb5ec396a2c0f828686f14fac9b80b780504f2@gitlab-org/gitlab-test; pull_request 1@gitlab-org/gitlab-test",
 		},
 		{hooks.GitLab, "Push Hook", "gitlab_push", "the push reverts nothing"},
-		{hooks.GitLab, "Job Hook", "gitlab_job", "precept rates whole pipelines and not jobs; send pipeline events"},
+		{hooks.GitLab, "Job Hook", "gitlab_job", "precept rates pipelines, not single jobs; select pipeline events in the webhook's settings"},
 	} {
 		h := http.Header{"X-Github-Event": {tc.event}, "X-Gitlab-Event": {tc.event}}
 		events, ignored, err := hooks.Parse(tc.service, h, []byte(payload(t, "recorded/"+tc.file+".json")))

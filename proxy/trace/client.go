@@ -38,7 +38,7 @@ type client struct {
 func newClient(endpoint string, headers http.Header) (*client, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("the endpoint for traces is not an http or https URL: %q", endpoint)
+		return nil, fmt.Errorf("otel.endpoint is not an http or https URL: %q", endpoint)
 	}
 	if u.Path = strings.TrimRight(u.Path, "/"); !strings.HasSuffix(u.Path, "/v1/traces") {
 		u.Path += "/v1/traces"

@@ -135,7 +135,7 @@ func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil
 	} else if err != nil {
-		return Account{Dropped: map[string]int64{}}, fmt.Errorf("the outbox account cannot be read; run the command as the server's user, or correct the file modes: %w", err)
+		return Account{Dropped: map[string]int64{}}, fmt.Errorf("the exchange counts in the outbox cannot be read; run the command as the server's user, or correct the file modes: %w", err)
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {

@@ -209,7 +209,7 @@ func (o *Outbox) load() error {
 		o.usage.tenantBytes, err = o.usage.bytesByTenant(o.writer, "true")
 	}
 	if err == nil && mismatch {
-		o.onDamage(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))
+		o.onDamage(fmt.Errorf("%w: the number of rows differs from the recorded count; %s are lost", errDamaged, lost))
 	}
 	return err
 }

@@ -69,7 +69,7 @@ var (
 	// ErrQuota means that the queue has reached limits.outbox_bytes.
 	ErrQuota = errors.New("the outbox has reached limits.outbox_bytes")
 	// ErrFull means that the disk is full.
-	ErrFull    = errors.New("the outbox disk is full")
+	ErrFull    = errors.New("the disk with the outbox is full")
 	errClosed  = errors.New("the outbox is closed")
 	errDamaged = errors.New("the outbox is damaged")
 )

@@ -101,7 +101,7 @@ func (o *Outbox) trimLog() error {
 func (o *Outbox) checkpoint(mode string) error {
 	busy, err := queryInt(o.writer, "PRAGMA wal_checkpoint("+mode+")")
 	if err == nil && busy != 0 {
-		err = errors.New("outbox: another program is reading the file; the write-ahead log is written back later")
+		err = errors.New("outbox: another program is reading the file; precept copies the write-ahead log into the file later")
 	}
 	return err
 }

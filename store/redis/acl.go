@@ -24,7 +24,7 @@ func (s *Store) withRemedy(err error) error {
 			return fmt.Errorf("%w; %s", err, remedy)
 		}
 	case errors.Is(err, ErrDown) && isClosedConnection(err):
-		return fmt.Errorf("%w; Redis has closed the connection: if Redis runs, it may have reached maxclients", err)
+		return fmt.Errorf("%w; Redis closed the connection; if Redis is running, it may have reached maxclients", err)
 	}
 	return err
 }

@@ -20,7 +20,7 @@ func (s *Store) AddConsultations(ctx context.Context, batch string, consultation
 	for slug, m := range consultations {
 		args = append(args, slug, m.Count, m.Last.UnixMicro())
 	}
-	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", location{}, args...).Err() })
+	return s.do(ctx, "count consulted lessons", func(c client) error { return s.script(ctx, c, "consult", location{}, args...).Err() })
 }
 
 // Consultations returns lesson consultations by slug. Lessons without a consultation are left out.

@@ -51,7 +51,7 @@ func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time
 	if now := s.options.Now(); now.After(deleter.recheckAt) {
 		deleter.checkedBefore, deleter.keptSince, deleter.recheckAt = "-inf", map[string]string{}, now.Add(recheckAfter)
 	}
-	keyspaces, err := doValue(ctx, s, "cool", func(c client) ([]keyspace, error) { return s.allKeyspaces(ctx, c) })
+	keyspaces, err := doValue(ctx, s, "delete old exchanges", func(c client) ([]keyspace, error) { return s.allKeyspaces(ctx, c) })
 	if err != nil {
 		return 0, true, err
 	}
@@ -123,7 +123,7 @@ func earlier(a, b string) string {
 // findOld returns the keyspaces with unchecked old sessions, the number of sample streams in them, and the group's
 // position in each stream that the group reads.
 func (deleter *ExchangeDeleter) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (oldKeyspaces []keyspace, positions map[string]string, streams int, err error) {
-	err = deleter.store.do(ctx, "cool", func(c client) error {
+	err = deleter.store.do(ctx, "delete old exchanges", func(c client) error {
 		first, err := runPipelined(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 			return p.ZRangeByScore(ctx, ks.base+"seen", &goredis.ZRangeBy{Min: deleter.uncheckedFrom(ks), Max: "(" + timeScore(before), Count: 1})
 		})
@@ -153,7 +153,7 @@ func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspac
 			return exchanges, oldestKept, err
 		}
 		var list []goredis.Z
-		counts, err := doValue(ctx, deleter.store, "cool", func(c client) (counts []int64, err error) {
+		counts, err := doValue(ctx, deleter.store, "delete old exchanges", func(c client) (counts []int64, err error) {
 			by := &goredis.ZRangeBy{Min: from, Max: "(" + timeScore(before), Offset: max(sameTimeCount-1, 0), Count: deleteStep}
 			if list, err = c.ZRangeByScoreWithScores(ctx, ks.base+"seen", by).Result(); err != nil || len(list) == 0 {
 				return nil, err
@@ -165,7 +165,7 @@ func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspac
 			return deleter.store.runScript(ctx, c, "cool", ks, args...).Int64Slice()
 		})
 		if err != nil {
-			return exchanges, oldestKept, fmt.Errorf("cool sessions: %w", err)
+			return exchanges, oldestKept, fmt.Errorf("delete old exchanges: %w", err)
 		}
 		if len(list) == 0 && sameTimeCount <= 1 {
 			return exchanges, oldestKept, nil

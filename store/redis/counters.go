@@ -219,7 +219,7 @@ func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.D
 	for _, m := range maxima {
 		p.add(tenantLocation(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, encodeOrdered(m.Value))
 	}
-	return s.writePlan(ctx, "raise", p, tenant)
+	return s.writePlan(ctx, "store maxima", p, tenant)
 }
 
 // Maxima returns the values set by RaiseMaxima, sorted by scope, field and day.

@@ -29,12 +29,12 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 		a := &list[i]
 		doc, err := json.Marshal(a)
 		if err != nil {
-			return fmt.Errorf("redis: set aside: %w: %w", session.ErrInvalid, err)
+			return fmt.Errorf("redis: store a panic mark: %w: %w", session.ErrInvalid, err)
 		}
 		p.add(sessionLocation(a.Tenant, a.ID), "out", string(a.ID[:]), a.Exchange, string(doc), timeScore(a.At))
 		names = append(names, a.Tenant)
 	}
-	return s.writePlan(ctx, "set aside", p, names...)
+	return s.writePlan(ctx, "store a panic mark", p, names...)
 }
 
 // Readmit makes two kinds of sessions due again, and returns the number: sessions set aside fewer than maxTries times,
@@ -68,7 +68,7 @@ func (s *Store) eachDeadLetter(ctx context.Context, op string, fn func(tenant, f
 		const size = len(session.ID{})
 		for field, value := range marks.Val() {
 			if len(field) < size || len(value) < deadLetterHeader {
-				return fmt.Errorf("%w: the mark for a session set aside is truncated", ErrCorrupt)
+				return fmt.Errorf("%w: a panic mark is truncated", ErrCorrupt)
 			}
 			exchange, tenant, _ := strings.Cut(field[size:], "\x00")
 			if err := fn(ks.memberTenant(tenant), field[:size]+exchange, value); err != nil {
@@ -97,7 +97,7 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	const size = len(session.ID{})
 	var a session.DeadLetter
 	if err := json.Unmarshal([]byte(value[deadLetterHeader:]), &a); err != nil {
-		return a, fmt.Errorf("%w: the mark for a session or an exchange set aside does not parse: %w", ErrCorrupt, err)
+		return a, fmt.Errorf("%w: a panic mark does not parse: %w", ErrCorrupt, err)
 	}
 	a.Tenant, a.ID, a.Exchange = tenant, idFromBytes(field), field[size:]
 	a.Tries, _ = strconv.Atoi(value[1:deadLetterHeader])

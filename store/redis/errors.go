@@ -18,15 +18,15 @@ var (
 	// ErrDown reports that Redis cannot be reached or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // Redis is a name, with a capital letter
 	// ErrBusy reports that Redis accepts no writes now, because Redis loads data, fails over, or is a replica.
-	ErrBusy = fmt.Errorf("Redis rejects writes now: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
+	ErrBusy = fmt.Errorf("Redis rejects writes at the moment: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrFull reports that Redis has reached maxmemory.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrAuth reports that Redis refuses the user or the password.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrTLS reports a failed TLS handshake, such as an untrusted certificate on the server or in precept.
-	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	ErrTLS = fmt.Errorf("the TLS handshake with Redis failed: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrACL reports that the Redis user lacks a permission.
-	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
+	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists the permissions that precept needs: %w", session.ErrUnavailable)
 	// ErrRefused reports that Redis refuses a command for a reason without a separate error, for example because the
 	// address names a different server type.
 	ErrRefused = fmt.Errorf("Redis refuses a command: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
@@ -49,7 +49,7 @@ func classifyError(ctx context.Context, err error) error {
 	case errors.Is(err, goredis.ErrClosed):
 		return ErrClosed
 	case errors.Is(err, goredis.Nil): // no Sentinel knows the master name
-		return fmt.Errorf("%w: %w; no Sentinel knows the group: correct master in store.url", ErrDown, err)
+		return fmt.Errorf("%w: %w; no Sentinel knows the group name; correct master in store.url", ErrDown, err)
 	case errors.As(err, &reply):
 		return classifyReply(err, reply.Error())
 	case isClassified(err):
@@ -124,10 +124,10 @@ func (s *Store) refusalRemedy(text string) string {
 	}
 	for _, r := range []struct{ pattern, remedy string }{
 		{"cluster support disabled", "the server is not a Cluster node: remove cluster=true from store.url"},
-		{"DB index is out of range", "name a database that Redis has in store.url, such as /0"},
-		{"unknown command 'sentinel'", "the server is not a Sentinel: name a Sentinel's port (26379) in store.url, or write redis:// without master"},
-		{"unknown command", "precept needs this command (docs/OPERATIONS.md lists all): allow the command in Redis, or name a Redis in store.url, and not a Sentinel"},
-		{"READONLY ", "the server is a replica: if it is not promoted, name the primary or the Sentinel group in store.url"},
+		{"DB index is out of range", "Redis has no database with this number; write another number in store.url, such as /0"},
+		{"unknown command 'sentinel'", "the server is not a Sentinel: write a Sentinel's port (26379) in store.url, or write redis:// without master"},
+		{"unknown command", "precept needs this command (docs/OPERATIONS.md lists all): allow the command in Redis; if store.url names a Sentinel, name a Redis server instead"},
+		{"READONLY ", "the server is a replica: unless a failover is about to promote it, name the primary or the Sentinel group in store.url"},
 	} {
 		if strings.Contains(text, r.pattern) {
 			return r.remedy

@@ -116,7 +116,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 	t.Cleanup(func() { _ = s.Close() })
 	checkRefused := func(call string, err error) {
 		t.Helper()
-		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
+		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "tries again every") {
 			t.Fatalf("%s with an open breaker: err = %v, want redis.ErrDown with the probe interval", call, err)
 		}
 	}
@@ -125,7 +125,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 		_, _, err := s.Session(ctx, "default", sessionID(1))
 		cancel()
 		timedOut := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
-		if !timedOut || strings.Contains(err.Error(), "asked again every") {
+		if !timedOut || strings.Contains(err.Error(), "tries again every") {
 			t.Errorf("Session before the breaker opens: err = %v, want a timeout error", err)
 		}
 	}
@@ -135,7 +135,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 	}
 	err = s.Write(t.Context(), newBatch(1))
 	checkUnavailable(t, "first Write", err, redis.ErrDown)
-	if strings.Contains(err.Error(), "asked again every") {
+	if strings.Contains(err.Error(), "tries again every") {
 		t.Errorf("first Write: err = %v, want a timeout error", err)
 	}
 	checkRefused("second Write", s.Write(t.Context(), newBatch(1)))

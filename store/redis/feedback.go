@@ -318,15 +318,15 @@ func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID)
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
 	if err != nil {
-		return fmt.Errorf("redis: park: %w", err)
+		return fmt.Errorf("redis: store early feedback: %w", err)
 	}
 	k, n := encodeEchoKey(key), 0
-	err = s.withTenants(ctx, "park", []string{tenant}, func(c client) error {
+	err = s.withTenants(ctx, "store early feedback", []string{tenant}, func(c client) error {
 		n, err = s.script(ctx, c, "park", tenantLocation(tenant), s.options.MaxParked, s.options.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), timeScore(e.At), v).Int()
 		return err
 	})
 	if err == nil && n == 0 {
-		err = fmt.Errorf("redis: park: %w", session.ErrParkingFull)
+		err = fmt.Errorf("redis: store early feedback: %w", session.ErrParkingFull)
 	}
 	return err
 }

@@ -90,7 +90,7 @@ func (s *Store) finishDeletions(ctx context.Context) error {
 	readEntryLists := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
 		return p.HGetAll(ctx, ks.listPrefix+"gone")
 	}
-	return doEachKeyspace(ctx, s, "retain", lists, readEntryLists, func(ks keyspace, cmd *goredis.MapStringStringCmd) error {
+	return doEachKeyspace(ctx, s, "delete old entries", lists, readEntryLists, func(ks keyspace, cmd *goredis.MapStringStringCmd) error {
 		return s.deleteIndexEntries(ctx, s.client, ks, cmd.Val())
 	})
 }
@@ -118,7 +118,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 // PurgeSessions deletes the sessions last seen before the given time, as Forget does, and returns the number. When ctx
 // ends, it stops after the current step of some milliseconds.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error) {
-	n, err := s.sweep(ctx, "retain", s.allKeyspaces, timeScore(before))
+	n, err := s.sweep(ctx, "delete old entries", s.allKeyspaces, timeScore(before))
 	if err == nil {
 		err = s.finishDeletions(ctx)
 	}

@@ -37,7 +37,7 @@ const (
 )
 
 // ErrMovedToShards reports that the store has moved to shards during a call; the caller must repeat it.
-var ErrMovedToShards = fmt.Errorf("the store moves to shards, so the call must be repeated: %w", ErrBusy)
+var ErrMovedToShards = fmt.Errorf("the store is moving to shards; repeat the call: %w", ErrBusy)
 
 // MigrateOptions holds the options for Migrate.
 type MigrateOptions struct {
@@ -159,7 +159,7 @@ func (m *migrator) renewLease(ctx context.Context) error {
 	}
 	isOwner, err := m.store.AcquireLease(ctx, "migrate", m.options.Owner, now, leaseDuration)
 	if err == nil && !isOwner {
-		err = fmt.Errorf("%w: another process migrates the store; wait until it ends, or %v after a crash", ErrBusy, leaseDuration)
+		err = fmt.Errorf("%w: another process is migrating the store; wait until it ends; if it has crashed, try again after %v", ErrBusy, leaseDuration)
 	}
 	if err == nil && len(m.frozenTenants) > 0 {
 		err = m.store.do(ctx, "migrate", func(c client) error { return m.extendFreeze(ctx, c, m.frozenTenants...) })

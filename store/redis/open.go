@@ -248,7 +248,7 @@ func (b *breaker) refusal() error {
 			r.kind = ErrTLS
 		}
 	}
-	r.text += fmt.Sprintf(" (asked again every %v)", b.period)
+	r.text += fmt.Sprintf(" (precept tries again every %v)", b.period)
 	return r
 }
 

@@ -247,7 +247,7 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	if err := s.Write(ctx, newBatch(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled probe: err = %v, want context.Canceled", err)
 	}
-	if err := s.Write(t.Context(), newBatch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
+	if err := s.Write(t.Context(), newBatch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "tries again every") {
 		t.Errorf("Write after a canceled probe: err = %v, want redis.ErrDown with the probe interval", err)
 	}
 }

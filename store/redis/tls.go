@@ -42,11 +42,11 @@ func (p *tlsParams) config() (*tls.Config, error) {
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("%w: ca_file %s holds no certificate in PEM", ErrURL, p.caFile)
+			return nil, fmt.Errorf("%w: ca_file %s contains no PEM certificate", ErrURL, p.caFile)
 		}
 	}
 	if (p.certFile == "") != (p.keyFile == "") {
-		return nil, fmt.Errorf("%w: cert_file and key_file go together", ErrURL)
+		return nil, fmt.Errorf("%w: cert_file and key_file must be set together", ErrURL)
 	}
 	if p.certFile != "" {
 		pair, err := tls.LoadX509KeyPair(p.certFile, p.keyFile)
@@ -80,12 +80,12 @@ func classifyTLSError(err error) error {
 	case errors.As(err, &host):
 		remedy = "set server_name in store.url to a name in Redis' certificate (" + certificateNames(host.Certificate) + "), or issue the certificate for the host in store.url"
 	case errors.As(err, &authority), errors.As(err, &roots):
-		remedy = "name the file with the authority that signed Redis' certificate with ca_file in store.url"
+		remedy = "set ca_file in store.url to a file with the certificate of the authority that signed Redis' certificate"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
 		remedy = fmt.Sprintf("renew Redis' certificate, which is valid from %s to %s, or correct this machine's clock",
 			invalid.Cert.NotBefore.UTC().Format(time.DateTime), invalid.Cert.NotAfter.UTC().Format(time.DateTime))
 	case errors.As(err, &record):
-		remedy = "the Redis port does not use TLS; write redis:// instead of rediss:// in store.url and remove the TLS parameters, or name the port in Redis' tls-port"
+		remedy = "the Redis port does not use TLS; write redis:// instead of rediss:// in store.url and remove the TLS parameters, or write the port that Redis sets as tls-port"
 	case errors.As(err, &remote) && remote.Op == "remote error": // an alert from the server
 		remedy = clientRemedy
 	case errors.As(err, &invalid), errors.As(err, &other):
@@ -103,7 +103,7 @@ func (p *tlsParams) portRemedy(err error) string {
 	case p.enabled && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)):
 		return "if the Redis port does not use TLS, write redis:// instead of rediss:// in store.url and remove the TLS parameters"
 	case !p.enabled && isClosedConnection(err):
-		return "if the Redis port uses TLS, write rediss:// in store.url; otherwise Redis' log names the reason"
+		return "if the Redis port uses TLS, write rediss:// in store.url; otherwise look for the reason in Redis' log"
 	}
 	return ""
 }
@@ -112,7 +112,7 @@ func isClosedConnection(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-const clientRemedy = "Redis refuses precept's certificate: name a certificate that Redis' tls-ca-cert-file has signed, with cert_file and key_file in store.url"
+const clientRemedy = "Redis refuses precept's certificate, or requires one: set cert_file and key_file in store.url to a certificate from an authority in Redis' tls-ca-cert-file"
 
 func certificateNames(c *x509.Certificate) string {
 	names := slices.Clone(c.DNSNames)

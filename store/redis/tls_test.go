@@ -26,8 +26,8 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	checkStored(t, open(t, url+"&server_name=redis.test"), 1)
 
 	for trusted, tc := range map[string]struct{ url, want string }{
-		"only the system's CAs": {"rediss://" + addr, "with ca_file in store.url"},
-		"another CA":            {"rediss://" + addr + "?ca_file=" + otherSecrets.CA, "with ca_file in store.url"},
+		"only the system's CAs": {"rediss://" + addr, "set ca_file in store.url"},
+		"another CA":            {"rediss://" + addr + "?ca_file=" + otherSecrets.CA, "set ca_file in store.url"},
 		"another server name":   {url + "&server_name=example.test", "set server_name in store.url to a name in Redis' certificate (redis.test, 127.0.0.1)"},
 	} {
 		s := openWithLongTimeout(t, tc.url)

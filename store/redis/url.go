@@ -49,7 +49,7 @@ func parseURL(text string) (a address, err error) {
 	hosts, db, _ := strings.Cut(rest, "/")
 	if db = strings.Trim(db, "/"); db != "" {
 		if a.DB, err = strconv.Atoi(db); err != nil || a.DB < 0 {
-			return a, fmt.Errorf("%w: the database after the host is a number, such as /0", ErrURL)
+			return a, fmt.Errorf("%w: the database after the host must be a number, such as /0", ErrURL)
 		}
 	}
 	values, err := url.ParseQuery(query)
@@ -97,7 +97,7 @@ func (a *address) parseOptions(scheme string, values url.Values) error {
 	case "rediss":
 		a.tlsParams.enabled = true
 	default:
-		return fmt.Errorf("%w: the URL begins with redis://, rediss:// or redis-sentinel://", ErrURL)
+		return fmt.Errorf("%w: the URL must begin with redis://, rediss:// or redis-sentinel://", ErrURL)
 	}
 	stringParams := map[string]*string{
 		"prefix": &a.prefix, "master": &a.MasterName, "master_name": &a.MasterName,
@@ -116,7 +116,7 @@ func (a *address) parseOptions(scheme string, values url.Values) error {
 			}
 			*flag = value
 		} else {
-			return fmt.Errorf("%w: there is no parameter %q", ErrURL, name)
+			return fmt.Errorf("%w: %q is not a parameter; docs/OPERATIONS.md lists the parameters", ErrURL, name)
 		}
 	}
 	for _, name := range []string{"server_name", "ca_file", "cert_file", "key_file"} { // each of these turns TLS on
@@ -128,13 +128,13 @@ func (a *address) parseOptions(scheme string, values url.Values) error {
 func (a *address) checkParams(scheme string) error {
 	switch {
 	case a.prefix == "" || strings.ContainsAny(a.prefix, "{}*?[] \t\r\n"):
-		return fmt.Errorf("%w: the prefix must be one word", ErrURL)
+		return fmt.Errorf("%w: the prefix must be one word, without braces, brackets, * and ?", ErrURL)
 	case scheme == "redis-sentinel" && a.MasterName == "":
-		return fmt.Errorf("%w: a Sentinel address needs the group name, as master=NAME", ErrURL)
+		return fmt.Errorf("%w: a Sentinel address needs the group's name; add master=NAME", ErrURL)
 	case a.IsClusterMode && a.MasterName != "":
-		return fmt.Errorf("%w: choose either a Cluster or a Sentinel group", ErrURL)
+		return fmt.Errorf("%w: cluster=true and master=NAME cannot be combined; remove one", ErrURL)
 	case a.IsClusterMode && a.DB != 0:
-		return fmt.Errorf("%w: a Cluster has database 0 only", ErrURL)
+		return fmt.Errorf("%w: a Cluster has only database 0; remove the database after the host", ErrURL)
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (a *address) parseHosts(list []string) error {
 			return fmt.Errorf("%w: the host is missing", ErrURL)
 		}
 		if _, err := strconv.ParseUint(hostPort, 10, 16); err != nil {
-			return fmt.Errorf("%w: the port must be a number", ErrURL)
+			return fmt.Errorf("%w: the port must be a number from 0 to 65535", ErrURL)
 		}
 		a.Addrs = append(a.Addrs, net.JoinHostPort(host, hostPort))
 	}
@@ -164,7 +164,7 @@ func (a *address) parseHosts(list []string) error {
 		return fmt.Errorf("%w: the host is missing", ErrURL)
 	}
 	if len(a.Addrs) > 1 && !a.IsClusterMode && a.MasterName == "" {
-		return fmt.Errorf("%w: several hosts are a Cluster (cluster=true) or a Sentinel group (master=NAME)", ErrURL)
+		return fmt.Errorf("%w: several hosts need cluster=true for a Cluster, or master=NAME for a Sentinel group", ErrURL)
 	}
 	var err error
 	a.TLSConfig, err = a.tlsParams.config()

@@ -91,7 +91,7 @@ func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 				return err
 			}
 		}
-		return fmt.Errorf("%w: too many replicas write this run's row at once; repeat the call", ErrBusy)
+		return fmt.Errorf("%w: too many replicas write this run's row at the same time; repeat the call", ErrBusy)
 	})
 }
 

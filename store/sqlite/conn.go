@@ -199,7 +199,7 @@ func (r row) scan(dest ...any) {
 		case *session.ID:
 			r.stmt.ColumnBytes(col, d[:])
 		default:
-			panic(fmt.Sprintf("sqlite: a column is not read into a %T", d))
+			panic(fmt.Sprintf("sqlite: a column cannot be read into a %T", d))
 		}
 	}
 }
@@ -270,7 +270,7 @@ func bind(stmt *sqlite.Stmt, index int, v any) {
 			stmt.BindBytes(index, v)
 		}
 	default:
-		panic(fmt.Sprintf("sqlite: a %T is not stored", v))
+		panic(fmt.Sprintf("sqlite: a value of type %T cannot be stored", v))
 	}
 }
 

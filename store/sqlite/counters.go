@@ -205,7 +205,7 @@ func (s *Store) RaiseMaxima(ctx context.Context, tenant string, maxima []trial.D
 	if len(maxima) == 0 {
 		return nil
 	}
-	return s.update(ctx, "raise", func(t *tx) {
+	return s.update(ctx, "store maxima", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
 		for _, m := range maxima {
 			t.db.exec(`INSERT INTO maxima(tenant, scope, field, day, value) VALUES(?, ?, ?, ?, ?)

@@ -172,7 +172,7 @@ func (s *Store) deleteOldSessions(ctx context.Context, list []storedSession, bef
 	if len(list) == 0 {
 		return 0, nil
 	}
-	err = s.update(ctx, "retain", func(t *tx) {
+	err = s.update(ctx, "delete old entries", func(t *tx) {
 		deleted = 0
 		for _, v := range list {
 			if t.db.queryInt("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {

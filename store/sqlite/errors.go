@@ -17,7 +17,7 @@ var (
 	// ErrReadOnly reports that the file or the directory cannot be written.
 	ErrReadOnly = errors.New("the data directory cannot be written")
 	// ErrDisk reports an I/O error.
-	ErrDisk = errors.New("the disk fails")
+	ErrDisk = errors.New("the disk cannot be read or written")
 	// ErrCorrupt reports that the file is damaged or was replaced. After Close, Open renames the file, and creates an
 	// empty one.
 	ErrCorrupt = errors.New("the database file is damaged")

@@ -179,7 +179,7 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) ([]session.Uns
 // replaces the earlier one. The caller then looks the key up again, because the session might have been stored
 // meanwhile.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
-	return s.update(ctx, "park", func(t *tx) {
+	return s.update(ctx, "store early feedback", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
 		t.park(tenantNumber, echoKey(tenantNumber, key), e)
 	})

@@ -25,7 +25,7 @@ func checkHeader(path string) error {
 	info, err := f.Stat()
 	switch {
 	case err == nil && info.IsDir():
-		return fmt.Errorf("%w: the path is a directory: choose a file with store.url", ErrForeign)
+		return fmt.Errorf("%w: the path is a directory; write a file name in store.url", ErrForeign)
 	case err != nil || info.Size() == 0:
 		return err
 	}

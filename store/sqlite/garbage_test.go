@@ -139,7 +139,7 @@ func TestOpenRefusesDirectoryAtPath(t *testing.T) {
 	if !errors.Is(err, sqlite.ErrForeign) {
 		t.Errorf("Open(directory) error = %v, want sqlite.ErrForeign", err)
 	}
-	checkErrorText(t, err, path, "choose a file")
+	checkErrorText(t, err, path, "write a file name")
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		t.Errorf("Stat(path) after Open: err = %v, want the directory", err)
 	}
@@ -166,8 +166,8 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 		want       error
 		text       string
 	}{
-		{"another program's file", "CREATE TABLE t(x)", sqlite.ErrForeign, "choose another file"},
-		{"file with another application id", "PRAGMA application_id = 7", sqlite.ErrForeign, "choose another file"},
+		{"another program's file", "CREATE TABLE t(x)", sqlite.ErrForeign, "write another file name"},
+		{"file with another application id", "PRAGMA application_id = 7", sqlite.ErrForeign, "write another file name"},
 		{"newer release's file", "PRAGMA application_id = 1886544752; PRAGMA user_version = 999", sqlite.ErrNewer, "upgrade precept"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -31,7 +31,7 @@ func Lock(dir string) (io.Closer, error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("lock %s: %w", dir, err)
 		}
-		return nil, fmt.Errorf("%w: %s is served by %s; stop that process, or name another directory with --data-dir", ErrLocked, dir, holder(f))
+		return nil, fmt.Errorf("%w: %s is locked by %s; stop that process, or choose another directory with --data-dir", ErrLocked, dir, holder(f))
 	}
 	// The process id is for people. On a full disk the lock is valid without it.
 	_ = errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n"))

@@ -156,9 +156,9 @@ func readVersion(c *conn) int {
 	tables := c.queryInt("SELECT count(*) FROM sqlite_schema")
 	switch {
 	case app != applicationID && (app != 0 || v != 0 || tables != 0):
-		c.fail(fmt.Errorf("%w (application id %#x): choose another file with store.url", ErrForeign, app))
+		c.fail(fmt.Errorf("%w (application id %#x): write another file name in store.url", ErrForeign, app))
 	case v > schemaVersion:
-		c.fail(fmt.Errorf("%w (schema %d, this one knows %d): upgrade precept, or start from a copy made before the upgrade",
+		c.fail(fmt.Errorf("%w (the file has schema %d, this release knows %d): upgrade precept, or restore a copy from before the upgrade",
 			ErrNewer, v, schemaVersion))
 	}
 	return int(v)

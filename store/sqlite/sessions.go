@@ -264,7 +264,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
 	}
-	return s.update(ctx, "set aside", func(t *tx) {
+	return s.update(ctx, "store a panic mark", func(t *tx) {
 		for i := range list {
 			t.setAside(&list[i])
 		}

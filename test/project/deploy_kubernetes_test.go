@@ -326,7 +326,7 @@ func TestKubernetesSecretPlaceholderIsRefused(t *testing.T) {
 	env["PRECEPT_ADMIN_TOKEN"] = k.secret.StringData["admin-token"]
 	c := exec.CommandContext(t.Context(), "precept", "check")
 	c.Dir, c.Env = t.TempDir(), append(envList(env), "PATH="+os.Getenv("PATH"))
-	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "is short for a listener that can be reached from outside") {
+	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "is too short, because other machines can reach the admin listener") {
 		t.Errorf("precept check with the placeholder as the token: got error %v, output %s, want a fault in the token", err, out)
 	}
 }

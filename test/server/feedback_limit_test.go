@@ -55,7 +55,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			postFeedback("alone", "b c", 202, "joined")
 			postFeedback("alone", "d", 429, "limits.feedback")
 			postFeedback("alone", "b", 202, "joined")
-			postFeedback("alone", "c d a", 202, `{"id":"d","status":"refused","error":"this session or run already has`)
+			postFeedback("alone", "c d a", 202, `{"id":"d","status":"refused","error":"the session or run already has`)
 
 			postFeedback("later", "a b c", 202, "parked")
 			postFeedback("later", "d", 429, "post the feedback again after the reply")

@@ -27,7 +27,7 @@ func TestRulesMeasureReportsUnmeasurableSections(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                         "is empty",
-		"# A\n\n- only\n":          "holds the whole file",
+		"# A\n\n- only\n":          "contains the whole file",
 		"## A\n\nx\n\n## A\n\nx\n": "occurs twice",
 		"## A\n\n## B\n":           "is empty: the heading",
 		"## A\n\nNever push.\n\n## B\n\nMust not deploy.\n": "add --force",

@@ -140,7 +140,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		t.Errorf("metrics after the start: got successful %s at %v, want 1 at the start time", successful, startedAt)
 	}
 	for _, faulty := range []struct{ text, message string }{
-		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of bounds"},
+		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of range"},
 		{"", "the configuration file is empty"},
 		{"bandit: [\n", "is not YAML"},
 	} {
