@@ -172,7 +172,7 @@ func TestWrongShapeFaultNamesTheExpectedShape(t *testing.T) {
 		"inject: {budget_bytes: 9000000TiB}":                            "is too large",
 		"limits: {drain_timeout: -1ms}":                                 "it must be at least 0s",
 		"otel: {sample: -0.5}":                                          "it must be from 0 to 1",
-		"data_dir: ${UNSET}":                                            "names the environment variable UNSET, which is not set; set it, or write ${UNSET:-text}",
+		"data_dir: ${UNSET}":                                            "names the environment variable UNSET, which is not set; set the variable, or write ${UNSET:-text}",
 		"match: {system: [true, '[']}":                                  "is not a pattern; write true",
 		"tenancy: by-credential\nkeys: [{name: a}]":                     "has no effect while tenancy is by-credential",
 		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is not sha256: followed by 64 hex digits; printf",

@@ -49,7 +49,7 @@ func (v *validator) run() {
 		"is empty, so no session would ever get a reward; write [user, verifier, implicit]")
 	v.require(c.Ledger.Trust != "own" || c.Ledger.Agent != "", "ledger.agent", "",
 		"is empty, but ledger.trust is own; set ledger.agent to an agent's name, or ledger.trust to quarantined")
-	v.require(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", "is neither rules nor a URL; write rules, or a base URL such as https://api.openai.com/v1")
+	v.require(c.Distill.Judge == "rules" || isHTTP(c.Distill.Judge), "distill.judge", "", "is neither rules nor a valid URL; write rules, or a base URL such as https://api.openai.com/v1")
 	v.require(c.Distill.Judge == "rules" || c.Distill.Model != "", "distill.model", "",
 		"is missing, but distill.judge is a URL; name the judge's model")
 	v.require(c.Otel.Endpoint == "" || isHTTP(c.Otel.Endpoint), "otel.endpoint", "", notHTTPProblem)
@@ -262,7 +262,7 @@ func (v *validator) checkTokens(key string, tokens []Secret) {
 		case text == "":
 			v.addFault(path, "", "is empty, and an empty token would admit every client; remove the entry, or write a token")
 		case hashed:
-			v.require(isSHA256(hash), path, "", "is not sha256: followed by 64 hex digits; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
+			v.require(isSHA256(hash), path, "", "is not sha256: followed by a SHA-256 hash in hex digits; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
 		case strings.Contains(strings.ToLower(text), "sha256"):
 			v.addFault(path, "", "looks like a hash, but would be used as a plain-text token; write sha256:<hex>, and list viewers' tokens in admin.viewer_tokens")
 		default:

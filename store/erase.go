@@ -26,7 +26,7 @@ const (
 
 // errUnwritten means that the deletion cannot run, because delivering the remaining rows later would store the deleted
 // sessions again.
-var errUnwritten = errors.New("nothing was deleted, because the store cannot be written; repeat the deletion later")
+var errUnwritten = errors.New("the deletion did not run, because the store cannot be written; repeat the deletion later")
 
 type deletionBackend interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
@@ -160,7 +160,7 @@ func (d *sessionDeleter) runInDeliverer(ctx context.Context, run func(ctx contex
 	select {
 	case d.deletions <- deletion{run, done}:
 	case <-ctx.Done():
-		return 0, fmt.Errorf("nothing was deleted, because the store is busy; repeat the deletion later: %w", ctx.Err())
+		return 0, fmt.Errorf("the deletion did not run, because the store is busy; repeat the deletion later: %w", ctx.Err())
 	}
 	r := <-done // a deletion that has begun does not end with ctx
 	return r.n, r.err

@@ -74,7 +74,7 @@ func TestExplainReturnsCausesAndObstacles(t *testing.T) {
 			"tool that is not offered",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"browser", "page"}})},
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
-			false, "keyword fix the build words", "none of the lesson's tools (browser, page) is offered",
+			false, "keyword fix the build words", "the request offers none of the lesson's tools (browser, page)",
 		},
 		{
 			"keyword in the user text, tool only in the error",

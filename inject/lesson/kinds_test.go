@@ -101,7 +101,7 @@ func TestUnknownErrorKindFindingNamesNearestKind(t *testing.T) {
 		t.Fatalf("findings = %v, want 2 with unknown_kind", found)
 	}
 	for _, f := range found {
-		if f.Code == "unknown_kind" && (f.Field != "trigger.metadata.precept.error_kinds[1]" || !strings.Contains(f.Message, "the nearest kind is command-not-found")) {
+		if f.Code == "unknown_kind" && (f.Field != "trigger.metadata.precept.error_kinds[1]" || !strings.Contains(f.Message, "the most similar kind is command-not-found")) {
 			t.Errorf("finding = %v, want the nearest kind command-not-found for error_kinds[1]", f)
 		}
 	}

@@ -58,11 +58,11 @@ func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 		{"brackets.md", lessonFile("brackets", "[load more]", strings.Repeat("[", 200)), "is nested too deeply; flatten it"},
 		{"number.md", lessonFile("number", "slug: SLUG", "slug: 17"), "slug (line 3): is a number; write text, in quotes if it looks like something else"},
 		{"list.md", lessonFile("list", "trigger:\n", "trigger: yes\nother:\n"), "trigger (line 5): is text; write a mapping"},
-		{"confidence.md", lessonFile("confidence", "outcome:", "confidence: 1.5\noutcome:"), "confidence_out_of_range: confidence (line 10): 1.5 is not from 0 to 1"},
+		{"confidence.md", lessonFile("confidence", "outcome:", "confidence: 1.5\noutcome:"), "confidence_out_of_range: confidence (line 10): 1.5 is not between 0 and 1"},
 		{"day.md", lessonFile("day", "outcome:", "expires_at: 2030-01-01\noutcome:"), `expires_at (line 10): "2030-01-01" is not a date and time; write one such as`},
-		{"unknown.md", lessonFile("unknown", "outcome:", "priority: 3\noutcome:"), "priority (line 10): this key is unknown; remove it, or use one of schema, slug"},
-		{"misspelt.md", lessonFile("misspelt", "outcome:", "confidense: 0.5\noutcome:"), "confidense (line 10): this key is unknown; write confidence, or use one of schema, slug"},
-		{"misplaced.md", lessonFile("misplaced", "trigger:\n", "trigger:\n  keywords: [load more]\n"), "trigger.keywords (line 6): this key is unknown; move it to trigger.metadata.precept.keywords, or use one of description, tags"},
+		{"unknown.md", lessonFile("unknown", "outcome:", "priority: 3\noutcome:"), "priority (line 10): is not a known key; remove it, or use one of schema, slug"},
+		{"misspelt.md", lessonFile("misspelt", "outcome:", "confidense: 0.5\noutcome:"), "confidense (line 10): is not a known key; write confidence, or use one of schema, slug"},
+		{"misplaced.md", lessonFile("misplaced", "trigger:\n", "trigger:\n  keywords: [load more]\n"), "trigger.keywords (line 6): is not a known key; move it to trigger.metadata.precept.keywords, or use one of description, tags"},
 		{"latin.md", lessonFile("latin", "Read", "R\xe9ad"), "(line 18): the file is not valid UTF-8; save it as UTF-8"},
 		{"long.md", lessonFile("long", "Check the page", strings.Repeat("x", 200)), "title (line 4): has 216 characters; write 1 to 200"},
 		{"one-keyword.md", gptmeFile("match:\n  keywords: look twice\n", rule), "match.keywords (line 3): is text; write a list"},
@@ -80,7 +80,7 @@ func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 		{"empty.md", "", "the file has no frontmatter"},
 		{"blank.md", "  \n\n", "the file has no frontmatter"},
 		{"open.md", "---\nschema: learning/v1\n", "(line 1): the frontmatter is not closed; add a line --- after the fields"},
-		{"nothing.md", "---\n---\n", "the frontmatter is nothing; write key: value lines"},
+		{"nothing.md", "---\n---\n", "the frontmatter is empty; write key: value lines"},
 		{"binary.md", "\x89PNG\r\n\x1a\n\xff\xfe", "is not valid UTF-8; save it as UTF-8"},
 		{"nul.md", lessonFile("nul", "Read", "Re\x00ad"), "(line 18): the file contains a NUL byte; remove it"},
 		{"large.md", lessonFile("large") + strings.Repeat("x", lesson.MaxFileSize), "more than the 1048576 allowed; move the long part to a companion file"},
@@ -146,7 +146,7 @@ func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	if got := strings.Join(slugs, " "); got != "below deep good inside" {
 		t.Errorf("lessons = %s, want \"below deep good inside\"", got)
 	}
-	if len(report) != 2 || !strings.Contains(report[0], "7: internal: is more than 6 folders deep; move the folder's lessons up") || !strings.Contains(report[1], "cannot be read; repair or remove the file") {
+	if len(report) != 2 || !strings.Contains(report[0], "7: internal: is nested more than 6 folders deep; move the folder's lessons up") || !strings.Contains(report[1], "cannot be read; repair or remove the file") {
 		t.Errorf("problems = %q, want a folder that is too deep and a file that cannot be read", report)
 	}
 	if strings.Contains(strings.Join(report, ""), "stays in effect") {
