@@ -104,7 +104,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		"answer without JSON":            {[]reply{{200, "", chatCompletion("hm")}}, "[1s]", "no JSON object"},
 		"braces in the wrong order":      {[]reply{{200, "", chatCompletion("} {")}}, "[1s]", "no JSON object"},
 		"outcome with the wrong type":    {[]reply{{200, "", chatCompletion(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
-		"redirect":                       {[]reply{{307, "Location: http://other.example/", ""}, skipReply}, "[]", `redirects to "http://other.example/"`},
+		"redirect":                       {[]reply{{307, "Location: http://other.example/", ""}, skipReply}, "[]", `the redirect to "http://other.example/"`},
 		"304":                            {[]reply{{304, "", "hm"}, skipReply}, "[]", "status 304: hm"},
 		"404 with a Location":            {[]reply{{404, "Location: http://other.example/", "hm"}, skipReply}, "[]", "status 404: hm"},
 		"response_format refused":        {[]reply{{422, "", "what is response_format"}, skipReply}, "[0s]", ""},
