@@ -58,8 +58,8 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 		n := storedCounts()
 		return n["samples"] == 4 && n["sessions"] == 2 && n["exchanges"] == 4
 	})
-	if out := harness.MustRun(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "has shards already") {
-		t.Errorf("second precept migrate = %s, want \"has shards already\"", out)
+	if out := harness.MustRun(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "already has shards") {
+		t.Errorf("second precept migrate = %s, want \"already has shards\"", out)
 	}
 	server.MustDo(t, "SADD", "precept:{precept}:tenants", "foreign")
 	server.MustDo(t, "ZADD", "precept:{"+hashTag("foreign")+"}:seen", "1", "session")
