@@ -18,8 +18,8 @@ packages() { # the npm packages in a folder
   opencode) echo opencode-ai@1.18.33 ;;
   qwen) echo @qwen-code/qwen-code@0.24.4 ;;
   pi) echo @mariozechner/pi-coding-agent@0.73.1 ;;
-  codex) echo @openai/codex@0.169.0 ;;
-  claude) echo @anthropic-ai/claude-code@2.1.197 ;;
+  codex) echo @openai/codex@0.171.0 ;;
+  claude) echo @anthropic-ai/claude-code@2.1.332 ;;
   cline) echo cline@3.0.65 ;;
   copilot) echo @github/copilot@1.0.102 ;;
   continue) echo @continuedev/cli@1.5.47 ;;
@@ -51,7 +51,7 @@ distributions() { # the PyPI packages in a folder
   crewai) echo crewai==1.15.30 ;;
   openhands) echo openhands-sdk==1.58.0 openhands-tools==1.58.0 ;;
   claude-agent-sdk) echo claude-agent-sdk==0.2.187 ;;
-  mini-swe) echo mini-swe-agent==2.4.6 litellm==1.106.2 mcp==2.3.0 ;;
+  mini-swe) echo mini-swe-agent==2.4.6 litellm==1.110.2 mcp==2.3.0 ;;
   aider) echo aider-chat==0.86.2 ;;
   camel) echo camel-ai==0.2.90 mcp==1.30.0 ;;
   gptme) echo gptme==0.35.1 ;;
