@@ -54,11 +54,12 @@ func (t *tombstones) finish(e *session.Erasure) {
 
 // set sets an erasure's tombstones. The caller holds mu.
 func (t *tombstones) set(e *session.Erasure, number uint64) {
+	at := e.At.UTC() // without the monotonic reading, which would hide from correctClock that the clock was set back
 	if len(e.IDs) == 0 {
-		t.tenants[e.Tenant] = tombstone{e.At, e.At, number}
+		t.tenants[e.Tenant] = tombstone{at, at, number}
 	}
 	for _, id := range e.IDs {
-		t.sessions[id] = tombstone{e.At, e.At, number}
+		t.sessions[id] = tombstone{at, at, number}
 	}
 }
 
@@ -139,6 +140,7 @@ func (t *tombstones) coversTime(stone tombstone, contentTime time.Time) bool {
 func (t *tombstones) correctClock(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now = now.UTC() // see set
 	t.now = now
 	for id, stone := range t.sessions {
 		if stone.deletedAt.After(now) {
