@@ -64,7 +64,28 @@ type sessionDeleter struct {
 	deletions chan deletion
 
 	nextDeletionByAge time.Time
+	clockGuard        clockGuard
 	erasures          erasureCursor
+}
+
+// clockGuard delays deletions by age after the clock has moved forward, because a wrong clock makes every session old.
+type clockGuard struct {
+	clock, tick time.Time // at the last check; tick is the ticker's time
+	heldUntil   time.Time // by the ticker
+}
+
+// check returns how far the clock has moved against the ticker if this is far enough to delay deletions, and otherwise
+// 0. maxAge is the shortest age at which something is deleted.
+func (g *clockGuard) check(now, tick time.Time, maxAge time.Duration) (moved time.Duration) {
+	if !g.tick.IsZero() {
+		moved = now.Round(0).Sub(g.clock) - tick.Sub(g.tick) // Round removes the monotonic reading, which does not move with the clock
+	}
+	g.clock, g.tick = now.Round(0), tick
+	if moved <= max(maxAge/4, time.Hour) {
+		return 0
+	}
+	g.heldUntil = tick.Add(min(maxAge/4, time.Hour))
+	return moved
 }
 
 // erasureCursor is this replica's position in the shared list of erasures.
@@ -388,18 +409,29 @@ func (d *sessionDeleter) deleteDamagedFiles(deleted bool, before time.Time) {
 }
 
 // deleteByAge deletes old sessions, and old feedback parked for an unknown session, if a deletion is due. If the time
-// limit ends the deletion, the rest follows a second later.
-func (d *sessionDeleter) deleteByAge(ctx context.Context) {
+// limit ends the deletion, the rest follows a second later. tick is the ticker's time.
+func (d *sessionDeleter) deleteByAge(ctx context.Context, tick time.Time) {
 	now, age := d.options.Now(), time.Duration(d.retention.Load())
 	d.tombstones.correctClock(now)
+	parkedMaxAge := parkedAge
+	if age > 0 {
+		parkedMaxAge = min(age, parkedAge)
+	}
+	if moved := d.clockGuard.check(now, tick, parkedMaxAge); moved > 0 {
+		d.options.Hooks.OnFailure(label.StepRetain, fmt.Errorf("the clock has moved forward by %s; deletions by age wait for %s; correct the clock if it is wrong",
+			moved.Round(time.Second), d.clockGuard.heldUntil.Sub(tick)))
+	}
+	if tick.Before(d.clockGuard.heldUntil) {
+		return
+	}
 	clockSetBack := d.nextDeletionByAge.Sub(now) > maxPurgePause
 	if now.Before(d.nextDeletionByAge) && !clockSetBack {
 		return
 	}
-	pause, parkedMaxAge := maxPurgePause, parkedAge
+	pause := maxPurgePause
 	d.nextDeletionByAge = now.Add(pause) // even if a deletion panics
 	if age > 0 {
-		pause, parkedMaxAge = min(max(age/10, time.Second), pause), min(age, parkedMaxAge)
+		pause = min(max(age/10, time.Second), pause)
 		deletionCtx, cancel := context.WithTimeout(ctx, purgeStep)
 		var n int
 		err := d.guard.RunErr(label.StepRetain, func() (err error) { n, err = d.backend.PurgeSessions(deletionCtx, now.Add(-age)); return err })

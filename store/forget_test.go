@@ -340,8 +340,10 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		const day = 24 * time.Hour
 		f := runFixture(t, func(o *store.Options) { o.Retention = 30 * day })
 		advance := func(d time.Duration) {
-			f.clock.add(d)
-			time.Sleep(3 * time.Second)
+			for ; d > 0; d -= day { // a larger step would delay the deletion
+				f.clock.add(day)
+				time.Sleep(1100 * time.Millisecond)
+			}
 		}
 		old := f.addSessionWithWord(tenantA, "old")
 		advance(20 * day)
@@ -362,12 +364,34 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 			t.Errorf("PurgeParked after the retention period = %d, %v, want 0, nil, because the parked feedback is already deleted", n, err)
 		}
 		f.store.SetRetention(0)
-		advance(1000 * day)
+		advance(100 * day)
 		checkEqual(t, "exchanges in the recent session without retention", f.exchangeCount(recent), 1)
 		f.store.SetRetention(time.Hour)
-		advance(day)
+		f.clock.add(30 * time.Minute)
+		time.Sleep(2 * time.Second)
 		checkEqual(t, "exchanges in the recent session after the retention period was shortened", f.exchangeCount(recent), 0)
 		checkList(t, "failed steps", f.takeFailures(), nil)
+	})
+}
+
+// A wrong clock must not delete everything. If the clock stays, the deletion follows later.
+func TestRetentionWaitsAfterClockMovesForward(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const year = 365 * 24 * time.Hour
+		f := runFixture(t, func(o *store.Options) { o.Retention = time.Hour }) // the deletion waits for a quarter of an hour
+		id := f.addSessionWithWord(tenantA, "s")
+		time.Sleep(2 * time.Second)
+		f.clock.add(year)
+		time.Sleep(10 * time.Minute)
+		checkEqual(t, "exchanges while the clock is a year ahead", f.exchangeCount(id), 1)
+		checkList(t, "failed steps", f.takeFailures(), []string{"retain"})
+		f.clock.add(-year)
+		time.Sleep(15 * time.Minute)
+		checkEqual(t, "exchanges after the clock was corrected", f.exchangeCount(id), 1)
+		f.clock.add(year)
+		time.Sleep(20 * time.Minute)
+		checkEqual(t, "exchanges 20 minutes after the clock moved forward", f.exchangeCount(id), 0)
 	})
 }
 

@@ -59,8 +59,8 @@ func (s *Store) runDeliverer(ctx context.Context) {
 			s.guard.StorePending(ctx, s.options.Backend)
 			s.guard.Run(label.StepOptOut, func() { s.optOuts.writeMarks(ctx) })
 			s.guard.Run(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.progress()) })
-		case <-retain.C:
-			s.guard.Run(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.deleter.deleteByAge(ctx) }) })
+		case tick := <-retain.C:
+			s.guard.Run(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.deleter.deleteByAge(ctx, tick) }) })
 		}
 	}
 }
