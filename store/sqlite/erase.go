@@ -100,8 +100,12 @@ func (t *tx) dropSession(sid int64) {
 }
 
 // maxYoungSessions is how many consecutive sessions started after the time limit PurgeSessions reads before it stops.
-// Few older sessions follow, because sessions are numbered approximately in start order.
-const maxYoungSessions = 4096
+// Few older sessions follow, because sessions are numbered approximately in start order. A session started more than
+// maxDisorder after the newest session was stored while the clock was ahead, and says nothing about the following ones.
+const (
+	maxYoungSessions = 4096
+	maxDisorder      = time.Hour
+)
 
 // PurgeSessions deletes the sessions last seen before a time, and returns how many. When ctx ends, it finishes the
 // current step (some milliseconds). Echoes stay until the generation is deleted, but FindEcho does not return them.
@@ -141,6 +145,7 @@ type purgeCandidates struct {
 // findOldSessions returns up to deleteChunk sessions last seen before a time, ordered by sid, from after+1.
 func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Time) (purgeCandidates, error) {
 	return read(ctx, s, func(c *conn) (p purgeCandidates) {
+		newest := c.queryInt("SELECT started FROM sessions ORDER BY sid DESC LIMIT 1")
 		for r := range c.query("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
 			var v storedSession
 			var started, seen int64
@@ -152,6 +157,7 @@ func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Ti
 				p.youngCount = 0
 			case started < micros(before): // an old session that is still in use
 				p.youngCount = 0
+			case started > newest+maxDisorder.Microseconds():
 			default:
 				p.youngCount++
 			}

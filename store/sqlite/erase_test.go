@@ -79,6 +79,27 @@ func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(echoKey(id, session.EchoKey(n))))
 }
 
+// Sessions stored while the clock was ahead come first, and are not old. The old sessions after them are deleted.
+func TestPurgeSessionsPassesSessionsFromFastClock(t *testing.T) {
+	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
+	now := time.Unix(1_800_000_000, 0)
+	var rows []session.Row
+	add := func(count int, at time.Time) {
+		for range count {
+			rows = append(rows, session.Row{Tenant: "a", ID: testID(len(rows)), Started: at, Seen: at, Data: []byte("{}")})
+		}
+	}
+	add(maxYoungSessions+1, now.AddDate(1, 0, 0))
+	add(10, now.AddDate(0, -2, 0))
+	add(1, now)
+	if err := s.Write(t.Context(), session.Batch{Rows: rows}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.PurgeSessions(t.Context(), now.AddDate(0, -1, 0)); n != 10 || err != nil {
+		t.Errorf("PurgeSessions = %d, %v, want 10 deleted sessions", n, err)
+	}
+}
+
 func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
