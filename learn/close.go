@@ -87,11 +87,23 @@ func (c *closer) countUnsampled(ctx context.Context) {
 	c.metrics.Unsampled.Store(n)
 }
 
-// closeAll closes the due sessions in batches, and reports whether the backend listed all.
+// closeAll closes the due sessions, and reports whether the backend listed all.
 func (c *closer) closeAll(ctx context.Context) bool {
-	var after session.Row
+	now := c.tools.now()
+	return c.closeStarted(ctx, time.Time{}, now.Add(-c.reward.CloseAfter)) && c.closeStarted(ctx, now.Add(c.maxLead()), now.AddDate(1000, 0, 0))
+}
+
+// maxLead is how far ahead of the clock a session's start can be. A session that starts later began before the clock
+// was set back. It closes at once, because its age is unknown, and it would otherwise stay open until the clock has
+// reached the start.
+func (c *closer) maxLead() time.Duration { return max(c.reward.CloseAfter, time.Hour) }
+
+// closeStarted closes the open sessions started between two times in batches, and reports whether the backend listed
+// all.
+func (c *closer) closeStarted(ctx context.Context, from, before time.Time) bool {
+	after := session.Row{Started: from}
 	for ctx.Err() == nil {
-		rows, err := c.backend.DueSessions(ctx, c.tools.now().Add(-c.reward.CloseAfter), after, closeBatchSize)
+		rows, err := c.backend.DueSessions(ctx, before, after, closeBatchSize)
 		if err != nil {
 			c.tools.reportFailure(label.StepClose, err)
 			return false
@@ -139,7 +151,7 @@ func (c *closer) waitingUnits(waiting map[session.Ref]bool) map[session.Ref]bool
 
 // isInGracePeriod reports whether a due unit may still wait for data from members.
 func (c *closer) isInGracePeriod(row *session.Row) bool {
-	return c.tools.now().Sub(row.Started) < c.reward.CloseAfter+unitGracePeriod
+	return c.age(row.Started) < c.reward.CloseAfter+unitGracePeriod
 }
 
 // waitsForOthers reports whether this replica waits for another replica to close a due session. A replica with the
@@ -150,7 +162,16 @@ func (c *closer) waitsForOthers(ref session.Ref, started time.Time) bool {
 		return false
 	}
 	intervals := 1 + maphash.Comparable(c.seed, ref)%maxWaitIntervals
-	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeInterval()
+	return c.age(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeInterval()
+}
+
+// age returns a session's age, or the longest duration for a start further ahead than maxLead.
+func (c *closer) age(started time.Time) time.Duration {
+	age := c.tools.now().Sub(started)
+	if age < -c.maxLead() {
+		return math.MaxInt64
+	}
+	return age
 }
 
 func rowRef(row *session.Row) session.Ref { return session.Ref{Tenant: row.Tenant, ID: row.ID} }

@@ -47,6 +47,26 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "closed sessions in the metrics after a second pass", f.Learner.Metrics.Closed.Load(), 2)
 }
 
+// A session that began while the clock was days ahead closes at once after the clock is set back. A session that began
+// a few minutes ahead closes at the closing age.
+func TestSessionFromFastClockCloses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, nil)
+	near := f.addSession("near", newAssignment(injected))
+	f.clock.add(48 * time.Hour)
+	far := f.addSession("far", newAssignment(injected))
+	f.clock.add(-48*time.Hour - 10*time.Minute)
+	f.postFeedback(tenantA, far, userScore("f1", 1, 1))
+	f.deliverAndCorrect()
+	f.closeDue(f.ctx())
+	assertEqual(t, "version, started two days ahead", f.settledState(far).Version, 1)
+	assertEqual(t, "version, started ten minutes ahead", f.settledState(near).Version, 0)
+	assertEqual(t, "rewarded sessions in the counters", f.counter("", trial.FieldRewarded), 1)
+	f.clock.add(10*time.Minute + closeAge + time.Second)
+	f.closeDue(f.ctx())
+	assertEqual(t, "version, started ten minutes ahead, at the closing age", f.settledState(near).Version, 1)
+}
+
 func TestManySessionsCloseInOnePass(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
