@@ -29,7 +29,7 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	}
 	for i := range events {
 		e := &events[i]
-		if e.Source == "" || s.now.Sub(e.Time) >= time.Hour || !isWrite(e.Action) {
+		if e.Source == "" || s.now.Sub(e.Time).Abs() >= time.Hour || !isWrite(e.Action) { // an event from the future was written before the clock was set back
 			continue
 		}
 		q.countWrite(lesson.Scope{Tenant: e.Tenant, Agent: e.Agent})

@@ -109,4 +109,11 @@ func testLimitsInLongLog(t *testing.T, f *fixture) {
 	if err := propose(4); err != nil {
 		t.Errorf("proposal after the hour: %v", err)
 	}
+	if err := propose(5); err != nil {
+		t.Errorf("second proposal after the hour: %v", err)
+	}
+	f.now = f.now.AddDate(0, -1, 0)
+	if err := propose(6); err != nil {
+		t.Errorf("proposal after the clock was set back by a month: %v", err)
+	}
 }
