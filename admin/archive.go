@@ -28,7 +28,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 		return t, storeError(err)
 	}
 	prices := s.options.Program.Prices()
-	t.Cost = prices.cost(&t.SessionItem)
+	prices.setCosts(&t.SessionItem)
 	if from > 0 {
 		return t, nil
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"precept/bandit/report"
+	"precept/internal/price"
 	"precept/store"
 )
 
@@ -63,9 +64,9 @@ func weekCosts(f frame, weekSum *report.Day, p *Prices, m *meanPrice) []stat {
 	key, note := "session-input", "no model price is known"
 	session := func(s report.Spending) string { return countText(s.Input / s.Sessions) }
 	if m.known {
-		key, note = "session-cost", "cost "+p.amount(m.price.Cost(weekSum.TokensAdded, 0, 0))+" without a cache"
+		key, note = "session-cost", "cost "+p.amount(m.price.Cost(price.Tokens{Input: weekSum.TokensAdded}))+" without a cache"
 		session = func(s report.Spending) string {
-			return p.amount(m.price.Cost(s.Input, s.Cached, 0) / float64(s.Sessions))
+			return p.amount(m.price.Cost(price.Tokens{Input: s.Input, Cached: s.Cached}) / float64(s.Sessions))
 		}
 	}
 	out := []stat{newStat("spent", countText(weekSum.TokensAdded), note, "").withLink(f.sessionsInWeek(store.FateInjected))}

@@ -10,6 +10,7 @@ import (
 
 	"precept/bandit/report"
 	"precept/bandit/trial"
+	"precept/internal/price"
 	"precept/store"
 )
 
@@ -104,7 +105,7 @@ func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	switch {
 	case m.known:
-		return newStat("lesson-money", p.amount(m.price.Cost(r.TokensTotal, 0, 0)), p.amount(m.price.Cost(r.Tokens, 0, 0))+" an injection", "")
+		return newStat("lesson-money", p.amount(m.price.Cost(price.Tokens{Input: r.TokensTotal})), p.amount(m.price.Cost(price.Tokens{Input: r.Tokens}))+" an injection", "")
 	case m.reading:
 		return newStat("lesson-money", stillCounting, "", "")
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -71,7 +72,7 @@ func (v *runView) html(f frame) g.Node {
 			last = ended
 		}
 	}
-	spent := spendingStat(&v.prices, cost, input, &output)
+	spent := spendingStat(&v.prices, cost, input, &output, nil)
 	if cost != nil && unpriced > 0 {
 		spent.note += fmt.Sprintf("; the cost excludes %s without a price", countNoun(unpriced, "session"))
 	}
@@ -93,14 +94,19 @@ func (v *runView) html(f frame) g.Node {
 	}
 }
 
-// spendingStat returns the sessions' cost and tokens, or only the tokens if cost is nil.
-func spendingStat(p *Prices, cost *float64, input int64, output *int64) stat {
+// spendingStat returns the sessions' cost and tokens, or only the tokens if cost is nil. unpriced names the models
+// without a price.
+func spendingStat(p *Prices, cost *float64, input int64, output *int64, unpriced []string) stat {
 	all := input
 	if output != nil {
 		all += *output
 	}
 	if cost == nil {
-		return newStat("spending", countText(all), ifElse(p.Models != nil && input > 0, "tokens; no model price", "tokens"), "")
+		note := "tokens; no model price"
+		if len(unpriced) > 0 {
+			note = "tokens; no price for " + strings.Join(unpriced, ", ")
+		}
+		return newStat("spending", countText(all), ifElse(p.Models != nil && input > 0, note, "tokens"), "")
 	}
 	return newStat("spending", p.amount(*cost), countText(all)+" tokens", "")
 }

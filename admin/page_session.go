@@ -47,8 +47,8 @@ func (v *sessionView) html(f frame) g.Node {
 			newStat("turns", countText(v.session.SessionItem.Turns), countText(v.session.Exchanges)+" kept", ""),
 			newStat("errors", knownCount(v.session.SessionItem.Errors), errorKindsText(&v.session.SessionItem), ifElse(v.session.SessionItem.Errors != nil && *v.session.SessionItem.Errors > 0, "warn", "")),
 			newStat("loops", countText(v.session.SessionItem.Loops), "", ifElse(v.session.SessionItem.Loops > 0, "warn", "")),
-			spendingStat(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output),
-			newStat("input-tokens", countText(v.session.SessionItem.Input), countText(v.session.SessionItem.Cached)+" cached", ""),
+			spendingStat(&v.prices, v.session.SessionItem.Cost, v.session.SessionItem.Input, v.session.SessionItem.Output, unpricedModels(&v.session.SessionItem)),
+			newStat("input-tokens", countText(v.session.SessionItem.Input), cacheText(v.session.SessionItem.Cached, v.session.SessionItem.Written), ""),
 			newStat("session-lessons", countText(len(v.session.SessionItem.Injected)), countText(len(v.session.SessionItem.Withheld))+" withheld", ""),
 		}),
 		v.notices(),
@@ -57,10 +57,36 @@ func (v *sessionView) html(f frame) g.Node {
 			v.turns(f),
 			h.Aside(
 				ariaLabel("About this session"), lessonFates(f, &v.session), rewardSection(&v.session), g.If(f.MayAct, rateForm(f, v.session.SessionItem.ID)),
-				aboutSession(f, &v.session.SessionItem), g.If(f.MayAct, forgetForm(f, v.session.SessionItem.ID)),
+				modelsSection(&v.prices, &v.session.SessionItem), aboutSession(f, &v.session.SessionItem), g.If(f.MayAct, forgetForm(f, v.session.SessionItem.ID)),
 			),
 		),
 	}
+}
+
+// cacheText returns the tokens read from the prompt cache, and those written to it.
+func cacheText[N int | int64](cached, written N) string {
+	return countText(cached) + " cached" + ifElse(written > 0, ", "+countText(written)+" written to the cache", "")
+}
+
+// modelsSection returns the tokens and the cost by model, if the session has several models.
+func modelsSection(p *Prices, x *store.SessionItem) g.Node {
+	if len(x.Models) < 2 {
+		return nil
+	}
+	return section("by-model", "By model", scrollRegion(ariaLabelledBy("by-model"), h.Table(
+		h.Class("figures"), headingRow(wordColumns("Model"), numberColumns("Input", "Output", "Cost")),
+		h.TBody(limitedList(x.Models, lastRow, func(m store.ModelUsage) g.Node {
+			cost := g.Text("no price")
+			if m.Cost != nil {
+				cost = g.Text(p.amount(*m.Cost))
+			}
+			return h.Tr(
+				rowHead(h.Class("name"), ifElse(m.Model == "", g.Node(g.Text("unknown")), untrustedText(shortenName(m.Model)))),
+				h.Td(g.Text(countText(m.Input)), smallLine(g.Text(cacheText(m.Cached, m.Written)))),
+				h.Td(g.Text(countText(m.Output))), h.Td(cost),
+			)
+		})),
+	)))
 }
 
 // errorKindsText names two kinds of tool errors and counts the others.

@@ -244,13 +244,13 @@ func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	if x.Output != nil {
 		tokens += *x.Output
 	}
-	price, known := p.Models.Price(x.Model)
+	price, _ := p.Models.Price(x.Model)
 	switch {
 	case tokens <= 0:
 		return g.Text(noValue)
 	case x.Cost != nil:
 		return g.Group{g.Text(p.amount(*x.Cost)), smallLine(g.Text(countText(tokens)+" tokens"), g.If(price.NoOutput, g.Text(", input only")))}
-	case p.Models != nil && !known:
+	case p.Models != nil && len(unpricedModels(x)) > 0:
 		return g.Group{g.Text(countText(tokens)), smallLine(g.Text("tokens; no price"))}
 	}
 	return g.Group{g.Text(countText(tokens)), smallLine(g.Text("tokens"))}

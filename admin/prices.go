@@ -23,30 +23,63 @@ type Prices struct {
 	Currency     string
 }
 
-// cost returns a session's cost, or nil without a price or input tokens.
-func (p *Prices) cost(x *store.SessionItem) *float64 { return p.costFunc()(x) }
-
-// costFunc returns a function like cost, for many sessions. The function looks up each model's price only once, because
-// a look-up searches patterns.
-func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
-	prices := map[string]*price.Price{} // by model; nil: no price
-	return func(x *store.SessionItem) *float64 {
-		modelPrice, known := prices[x.Model]
+// priceFunc returns a function that returns a model's price, or nil if the price is unknown. The function looks up each
+// model only once, because a look-up searches patterns.
+func (p *Prices) priceFunc() func(model string) *price.Price {
+	prices := map[string]*price.Price{}
+	return func(model string) *price.Price {
+		modelPrice, known := prices[model]
 		if !known {
-			if found, ok := p.Models.Price(x.Model); ok {
+			if found, ok := p.Models.Price(model); ok {
 				modelPrice = &found
 			}
-			prices[x.Model] = modelPrice
+			prices[model] = modelPrice
 		}
-		if modelPrice == nil || x.Input <= 0 {
+		return modelPrice
+	}
+}
+
+// costFunc returns a function that returns a session's cost, or nil without input tokens or if a model has no price.
+func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
+	priceOf := p.priceFunc()
+	return func(x *store.SessionItem) *float64 {
+		sum := 0.0
+		for i := range x.Models {
+			modelPrice := priceOf(x.Models[i].Model)
+			if modelPrice == nil {
+				return nil
+			}
+			sum += modelPrice.Cost(x.Models[i].Tokens())
+		}
+		if x.Input <= 0 {
 			return nil
 		}
-		output := int64(0)
-		if x.Output != nil {
-			output = *x.Output
-		}
-		return new(modelPrice.Cost(x.Input, x.Cached, output))
+		return &sum
 	}
+}
+
+// setCosts sets the sessions' costs, in all and by model.
+func (p *Prices) setCosts(list ...*store.SessionItem) {
+	priceOf, priceSession := p.priceFunc(), p.costFunc()
+	for _, x := range list {
+		x.Cost = priceSession(x)
+		x.Models = append([]store.ModelUsage{}, x.Models...) // a copy, because pages share the sessions
+		for i := range x.Models {
+			if modelPrice := priceOf(x.Models[i].Model); modelPrice != nil {
+				x.Models[i].Cost = new(modelPrice.Cost(x.Models[i].Tokens()))
+			}
+		}
+	}
+}
+
+// unpricedModels names the models without a price in a session with costs.
+func unpricedModels(x *store.SessionItem) (names []string) {
+	for i := range x.Models {
+		if x.Models[i].Cost == nil {
+			names = append(names, cmp.Or(escapeHidden(shortenName(x.Models[i].Model)), "(none)"))
+		}
+	}
+	return names
 }
 
 // CompareSection compares the input of sessions with and without a section of a rules file: tokens, cached share and

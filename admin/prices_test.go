@@ -42,6 +42,10 @@ func TestCostsUseTheModelPrice(t *testing.T) {
 		{ID: "b", Agent: "writer", Model: "small", Input: 1_000_000, Output: new(int64(200_000))},
 		{ID: "c", Agent: "coder", Model: "own", Input: 1_000_000, Output: new(int64(1)), Injected: []string{"helpful"}},
 	}
+	for i := range list {
+		x := &list[i]
+		x.Models = []store.ModelUsage{{Model: x.Model, Input: x.Input, Cached: x.Cached, Output: *x.Output}}
+	}
 	f, _, _ := newLessonFixture(t, func(o *Options) {
 		o.Read.Archive = listArchive{o.Read.Archive, list}
 		o.Program.Prices = func() Prices { return Prices{Models: table, Currency: "USD", SuccessValue: 1} }

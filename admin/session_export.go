@@ -102,7 +102,7 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 // that part. Sessions deleted meanwhile are skipped.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
 	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error {
-		t.Cost = x.Cost
+		t.Cost, t.Models = x.Cost, x.Models
 		return lines.Encode(t)
 	})
 	if errors.Is(err, store.ErrNoSession) {

@@ -100,7 +100,7 @@ func (s *Server) browse(c echo.Context, q *store.SessionQuery, order string, max
 func (s *Server) setCosts(list []store.SessionItem) {
 	prices := s.options.Program.Prices()
 	for i := range list {
-		list[i].Cost = prices.cost(&list[i])
+		prices.setCosts(&list[i])
 	}
 }
 

@@ -16,7 +16,7 @@ func turnNode(t *store.TurnItem) g.Node {
 	name := fmt.Sprintf("Turn %d", t.Turn)
 	facts := " · " + shortenName(t.Model) + " · " + decimalText(new(t.LatencyMS/1000), 2) + " s"
 	if t.Input > 0 {
-		facts += " · " + countText(t.Input) + " tokens in (" + countText(t.Cached) + " cached), " + countText(t.Output) + " out"
+		facts += " · " + countText(t.Input) + " tokens in (" + cacheText(t.Cached, t.Written) + "), " + countText(t.Output) + " out"
 	}
 	return h.Article(
 		h.Class("turn"), ariaLabel(name),

@@ -43,16 +43,17 @@ type TrafficRow struct {
 type TrafficSum struct {
 	Sessions int                `json:"sessions"`
 	Turns    int                `json:"turns"`
-	Failed   int                `json:"failed"`         // sessions with a failed upstream reply
-	Statuses []store.FacetValue `json:"statuses"`       // sessions by failed reply status; a session can have several
-	Errors   int                `json:"errors"`         // failed tool results
-	Input    int64              `json:"input_tokens"`   // including cached tokens
-	Cached   int64              `json:"cached_tokens"`  // input tokens from the provider's prompt cache
-	Output   int64              `json:"output_tokens"`  // output tokens
-	Unknown  int                `json:"unknown"`        // sessions from an older release; without errors and output tokens
-	Cost     *float64           `json:"cost"`           // null: no session has a cost
-	Unpriced int                `json:"unpriced"`       // sessions with tokens and an unpriced model
-	Seconds  *float64           `json:"median_seconds"` // median duration, ignoring sessions without one; null: none
+	Failed   int                `json:"failed"`             // sessions with a failed upstream reply
+	Statuses []store.FacetValue `json:"statuses"`           // sessions by failed reply status; a session can have several
+	Errors   int                `json:"errors"`             // failed tool results
+	Input    int64              `json:"input_tokens"`       // including cached tokens
+	Cached   int64              `json:"cached_tokens"`      // input tokens from the provider's prompt cache
+	Written  int64              `json:"cache_write_tokens"` // input tokens written to the prompt cache
+	Output   int64              `json:"output_tokens"`      // output tokens
+	Unknown  int                `json:"unknown"`            // sessions from an older release; without errors and output tokens
+	Cost     *float64           `json:"cost"`               // null: no session has a cost
+	Unpriced int                `json:"unpriced"`           // sessions with tokens and an unpriced model
+	Seconds  *float64           `json:"median_seconds"`     // median duration, ignoring sessions without one; null: none
 
 	statuses  map[string]int
 	durations []float64
@@ -68,7 +69,7 @@ const (
 const upstreamKind = "upstream-"
 
 func (t *TrafficSum) add(x *store.SessionItem, cost *float64) {
-	t.Sessions, t.Turns, t.Input, t.Cached = t.Sessions+1, t.Turns+x.Turns, t.Input+x.Input, t.Cached+x.Cached
+	t.Sessions, t.Turns, t.Input, t.Cached, t.Written = t.Sessions+1, t.Turns+x.Turns, t.Input+x.Input, t.Cached+x.Cached, t.Written+x.Written
 	hasFailed := false
 	for _, kind := range x.ErrorKinds {
 		if status, ok := strings.CutPrefix(kind, upstreamKind); ok {

@@ -79,6 +79,9 @@ func (v *trafficView) tokenStrips() []strip {
 		{name: "Cached input", tone: "quiet", value: func(t *TrafficSum) float64 { return float64(t.Cached) }},
 		{name: "Output", value: func(t *TrafficSum) float64 { return float64(t.Output) }},
 	}
+	if v.traffic.Sum.Written > 0 {
+		out = slices.Insert(out, 2, strip{name: "Cache writes", tone: "quiet", value: func(t *TrafficSum) float64 { return float64(t.Written) }})
+	}
 	if v.traffic.Sum.Cost != nil {
 		out = append(out, strip{name: "Cost", term: "spending", tone: "good", text: v.prices.amount, value: func(t *TrafficSum) float64 {
 			if t.Cost == nil {

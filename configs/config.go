@@ -176,6 +176,9 @@ type ModelPrice struct {
 	Input  float64 `yaml:"input" min:"0"`
 	Cached float64 `yaml:"cached" min:"0"` // 0 means the input price
 	Output float64 `yaml:"output" min:"0"`
+
+	CacheWrite     float64 `yaml:"cache_write" min:"0"`    // 0 means 1.25 times the input price
+	CacheWriteHour float64 `yaml:"cache_write_1h" min:"0"` // 0 means twice the input price
 }
 
 // Rules configures the experiments on sections of rules files such as CLAUDE.md.

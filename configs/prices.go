@@ -13,7 +13,7 @@ func (c *Config) PriceTable() *price.Table {
 	t := &price.Table{}
 	for _, p := range c.Prices {
 		t.Entries = append(t.Entries, price.Entry{Pattern: p.Model, Price: price.Price{
-			Input: p.Input, Cached: cmp.Or(p.Cached, p.Input), Output: p.Output, NoOutput: p.Output == 0 && p.Input > 0,
+			Input: p.Input, Cached: cmp.Or(p.Cached, p.Input), Written: p.CacheWrite, WrittenHour: p.CacheWriteHour, Output: p.Output, NoOutput: p.Output == 0 && p.Input > 0,
 		}})
 	}
 	if c.Admin.PriceInput > 0 {

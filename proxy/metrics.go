@@ -73,7 +73,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rejectedInjections: counter("precept_injection_rejected_total", "Requests that the upstream rejected with precept's changes and accepted without them."),
 		writs:              vec("precept_writs_total", "Agents' /lesson commands, by result.", "command", "result"),
 		hooks:              vec("precept_hooks_total", "Webhook deliveries, by service and result.", "service", "result"),
-		upstream: upstreamMetrics{tokens: vec("precept_upstream_tokens_total", "Tokens that the upstream reported, by type.", "type"), duration: hist("gen_ai_client_operation_duration_seconds", "Duration of model calls, from the agent's request to the end of the reply.",
+		upstream: upstreamMetrics{tokens: vec("precept_upstream_tokens_total", "Tokens that the upstream reported, by type; the type input includes cached and cache_write.", "type"), duration: hist("gen_ai_client_operation_duration_seconds", "Duration of model calls, from the agent's request to the end of the reply.",
 			[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
 			"gen_ai_operation_name", "gen_ai_system"), usage: hist("gen_ai_client_token_usage", "Tokens per model call.",
 			[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
@@ -119,7 +119,7 @@ func (m *Metrics) createSeries() {
 	for _, phase := range [...]string{"read", "decide", "splice"} {
 		m.phases.WithLabelValues(phase)
 	}
-	for _, kind := range [...]string{"input", "output", "cached"} {
+	for _, kind := range [...]string{"input", "output", "cached", "cache_write"} {
 		m.upstream.tokens.WithLabelValues(kind)
 	}
 	for _, v := range [...]string{vendor(wire.Chat), vendor(wire.Messages)} {
@@ -141,12 +141,12 @@ func (m *Metrics) observeOperation(d wire.Dialect, duration time.Duration, rep *
 	if rep == nil {
 		return
 	}
-	for kind, n := range map[string]int{"input": rep.Usage.Input, "output": rep.Usage.Output, "cached": rep.Usage.Cached} {
+	for kind, n := range map[string]int{"input": rep.Usage.Input, "output": rep.Usage.Output, "cached": rep.Usage.Cached, "cache_write": rep.Usage.Written} {
 		if n <= 0 { // -1 means unknown
 			continue
 		}
 		m.upstream.tokens.WithLabelValues(kind).Add(float64(n))
-		if kind != "cached" { // OpenTelemetry has no cached tokens
+		if kind == "input" || kind == "output" { // OpenTelemetry has no cached tokens in this metric
 			m.upstream.usage.WithLabelValues("chat", vendor(d), kind).Observe(float64(n))
 		}
 	}

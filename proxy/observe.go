@@ -41,7 +41,7 @@ func (t *turn) spanFacts() trace.Facts {
 	}
 	if rep != nil {
 		facts.Reply.Model, facts.Reply.Finish = t.settings.cleanName(rep.Model), rep.Finish
-		facts.Reply.Input, facts.Reply.Cached, facts.Reply.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output
+		facts.Reply.Input, facts.Reply.Cached, facts.Reply.Written, facts.Reply.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Written, rep.Usage.Output
 	}
 	if t.session.Session == nil || !t.query.Learn {
 		return facts

@@ -203,8 +203,11 @@ func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 		t.Errorf("exemplars = %v, want 2, the first with trace id 0af7651916cd43dd8448eb211c80319c", e)
 	}
 	got := gatherMetrics(t, reg)
-	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +
-		got["precept_upstream_tokens_total"][2].GetCounter().GetValue(); n != 10 {
+	n := 0.0
+	for _, series := range got["precept_upstream_tokens_total"] {
+		n += series.GetCounter().GetValue()
+	}
+	if n != 10 || len(got["precept_upstream_tokens_total"]) != 4 {
 		t.Errorf("precept_upstream_tokens_total = %v, want 10, for 3 input and 2 output tokens in each of two replies", n)
 	}
 	for name, want := range map[string]uint64{"gen_ai_client_operation_duration_seconds": 2, "gen_ai_client_token_usage": 4} {

@@ -254,6 +254,7 @@ func (t *turn) completeDraft() {
 		exchange.Reply = sample.Reply{
 			ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
 			InputTokens: max(rep.Usage.Input, 0), CachedTokens: max(rep.Usage.Cached, 0), OutputTokens: max(rep.Usage.Output, 0),
+			Written: rep.Usage.Written, WrittenHour: rep.Usage.WrittenHour,
 		}
 		if rep.Choices > 1 {
 			exchange.Reply.Choices = rep.Choices

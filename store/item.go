@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"precept/bandit/trial"
+	"precept/internal/price"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -37,20 +39,38 @@ type SessionItem struct {
 	Verdict  string    `json:"verdict"`
 	Input    int64     `json:"input_tokens"`
 	Cached   int64     `json:"cached_tokens"`
-	Found    *Found    `json:"found,omitempty"` // first search hit
+	Written  int64     `json:"cache_write_tokens"` // input tokens written to the provider's prompt cache
+	Found    *Found    `json:"found,omitempty"`    // first search hit
 
-	Task           string   `json:"task,omitempty"` // user's first words; empty: the session opted out, or an older release stored the row
-	Seconds        float64  `json:"seconds"`        // from the start to the newest reply's end
-	Errors         *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns from an older release
-	Output         *int64   `json:"output_tokens"`  // null: some turns are unknown
-	Tools          []string `json:"tools"`          // names of the called tools
-	ErrorKinds     []string `json:"error_kinds"`    // kinds of failed tool result, and upstream-STATUS for each failed reply's status
-	Tags           []string `json:"tags"`           // tags sent by the client
-	Length         string   `json:"length"`         // first task's length class: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
-	Cost           *float64 `json:"cost"`           // cost at the model's price (see prices in the configuration); null: the model has no price
-	CoversAllTurns bool     `json:"-"`              // Tools, ErrorKinds and Tags cover all turns
+	Task           string       `json:"task,omitempty"` // user's first words; empty: the session opted out, or an older release stored the row
+	Seconds        float64      `json:"seconds"`        // from the start to the newest reply's end
+	Errors         *int         `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns from an older release
+	Output         *int64       `json:"output_tokens"`  // null: some turns are unknown
+	Tools          []string     `json:"tools"`          // names of the called tools
+	ErrorKinds     []string     `json:"error_kinds"`    // kinds of failed tool result, and upstream-STATUS for each failed reply's status
+	Tags           []string     `json:"tags"`           // tags sent by the client
+	Length         string       `json:"length"`         // first task's length class: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
+	Cost           *float64     `json:"cost"`           // cost at the models' prices (see prices in the configuration); null: a model has no price
+	Models         []ModelUsage `json:"models"`         // tokens by model, most input tokens first; a sub-agent's tokens also count for the parent session
+	CoversAllTurns bool         `json:"-"`              // Tools, ErrorKinds and Tags cover all turns
 
 	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // why the session is excluded; empty: not excluded, or excluded by an older release
+}
+
+// ModelUsage holds a session's tokens with one model.
+type ModelUsage struct {
+	Model       string   `json:"model"`                 // empty: unknown
+	Input       int64    `json:"input_tokens"`          // with cached and written tokens
+	Cached      int64    `json:"cached_tokens"`         // read from the provider's prompt cache
+	Written     int64    `json:"cache_write_tokens"`    // written to the prompt cache
+	WrittenHour int64    `json:"cache_write_1h_tokens"` // part of cache_write_tokens that the cache keeps for an hour
+	Output      int64    `json:"output_tokens"`
+	Cost        *float64 `json:"cost"` // null: the model has no price
+}
+
+// Tokens returns the counts.
+func (m *ModelUsage) Tokens() price.Tokens {
+	return price.Tokens{Input: m.Input, Cached: m.Cached, Written: m.Written, WrittenHour: m.WrittenHour, Output: m.Output}
 }
 
 // hasFate reports whether a lesson has a fate in the session (see Fates). An empty slug means any lesson, and an empty
@@ -160,6 +180,7 @@ func (b *itemBuilder) itemFromRecord(ctx context.Context, l *session.ListedSessi
 		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,
 	}
 	b.archive.addFacts(&x, rec)
+	x.addModels(rec)
 	x.Run = rec.Unit.RunName
 	if rec.Unit.IsRun {
 		x.Run = rec.Identity.Name
@@ -198,6 +219,22 @@ func (b *itemBuilder) itemFromRecord(ctx context.Context, l *session.ListedSessi
 		x.Reward, x.Tier, x.Verdict = &reward, settled.Tier, sample.ScoreLabel(reward)
 	}
 	return x, nil
+}
+
+// addModels sets the tokens by model.
+func (s *SessionItem) addModels(rec *session.Record) {
+	output := int64(0)
+	if s.Output != nil {
+		output = *s.Output
+	}
+	s.Models = []ModelUsage{}
+	for model, t := range rec.TokensByModel(output) {
+		s.Models = append(s.Models, ModelUsage{Model: model, Input: t.Input, Cached: t.Cached, Written: t.Written, WrittenHour: t.WrittenHour, Output: t.Output})
+		s.Written += t.Written
+	}
+	slices.SortFunc(s.Models, func(x, y ModelUsage) int {
+		return cmp.Or(cmp.Compare(y.Input, x.Input), strings.Compare(x.Model, y.Model))
+	})
 }
 
 // addBuiltIn adds the loop warning and the measured rules file sections (parts of a CLAUDE.md or AGENTS.md) to the

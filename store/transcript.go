@@ -131,6 +131,7 @@ type TurnItem struct {
 	FirstByteMS float64         `json:"first_byte_ms"`
 	Input       int             `json:"input_tokens"`
 	Cached      int             `json:"cached_tokens"`
+	Written     int             `json:"cache_write_tokens"` // input tokens written to the provider's prompt cache
 	Output      int             `json:"output_tokens"`
 	Choices     int             `json:"choices,omitempty"` // number of choices, if there are several; the first is shown
 	Loops       int             `json:"loops"`
@@ -334,7 +335,7 @@ func (r *turnReader) fill(t *Transcript, uncut bool) {
 func newTurnItem(e *sample.Exchange, hidden bool) TurnItem {
 	return TurnItem{
 		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, Response: e.Reply.ID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
-		LatencyMS: e.LatencyMS, FirstByteMS: e.FirstByteMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
+		LatencyMS: e.LatencyMS, FirstByteMS: e.FirstByteMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Written: e.Reply.Written, Output: max(e.Reply.OutputTokens, 0),
 		Choices: e.Reply.Choices, Loops: e.Loops, Lessons: append([]sample.Lesson{}, e.Lessons...), Redacted: e.Redacted, Truncated: e.Truncated,
 		Hidden: hidden, Entries: []Entry{},
 	}

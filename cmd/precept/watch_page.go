@@ -86,8 +86,12 @@ func (p pageStyle) turnLines(t *store.TurnItem) []string {
 		"%.1f s", t.LatencyMS/1000,
 	)}
 	if t.Input > 0 {
+		written := ""
+		if t.Written > 0 {
+			written = fmt.Sprintf(", %d written to the cache", t.Written)
+		}
 		facts = append(facts, fmt.Sprintf(
-			"%s in (%d cached), %d out", countNoun(t.Input, "token"), t.Cached, t.Output,
+			"%s in (%d cached%s), %d out", countNoun(t.Input, "token"), t.Cached, written, t.Output,
 		))
 	}
 	if t.Outcome != sample.Complete {

@@ -12,15 +12,51 @@ import (
 
 // Price holds the prices per million tokens.
 type Price struct {
-	Input    float64
-	Cached   float64 // input from the provider's prompt cache
-	Output   float64
-	NoOutput bool // the output's price is unknown
+	Input       float64
+	Cached      float64 // input from the provider's prompt cache
+	Written     float64 // input written to the prompt cache; 0 means writtenFactor times Input
+	WrittenHour float64 // input written to the prompt cache for an hour; 0 means writtenHourFactor times Input
+	Output      float64
+	NoOutput    bool // the output's price is unknown
 }
 
-// Cost returns what a request's tokens cost. input includes the cached tokens.
-func (p *Price) Cost(input, cached, output int64) float64 {
-	return (float64(input-cached)*p.Input + float64(cached)*p.Cached + float64(output)*p.Output) / 1e6
+// Anthropic's prices for cache writes, as multiples of the input price. Hardly any other provider reports cache writes.
+const (
+	writtenFactor     = 1.25
+	writtenHourFactor = 2
+)
+
+// Tokens holds token counts. Input includes Cached and Written.
+type Tokens struct {
+	Input       int64 `json:"in,omitempty"`
+	Cached      int64 `json:"cached,omitempty"`       // read from the provider's prompt cache
+	Written     int64 `json:"written,omitempty"`      // written to the prompt cache
+	WrittenHour int64 `json:"written_hour,omitempty"` // part of Written that the cache keeps for an hour
+	Output      int64 `json:"out,omitempty"`
+}
+
+// Map returns the counts of t and o, combined one by one.
+func (t Tokens) Map(o Tokens, combine func(x, y int64) int64) Tokens {
+	return Tokens{
+		combine(t.Input, o.Input), combine(t.Cached, o.Cached), combine(t.Written, o.Written),
+		combine(t.WrittenHour, o.WrittenHour), combine(t.Output, o.Output),
+	}
+}
+
+// Plus returns the sum of t and o.
+func (t Tokens) Plus(o Tokens) Tokens { return t.Map(o, func(x, y int64) int64 { return x + y }) }
+
+// Cost returns what the tokens cost.
+func (p *Price) Cost(t Tokens) float64 {
+	written, hour := p.Written, p.WrittenHour
+	if written == 0 {
+		written = writtenFactor * p.Input
+	}
+	if hour == 0 {
+		hour = writtenHourFactor * p.Input
+	}
+	return (float64(t.Input-t.Cached-t.Written)*p.Input + float64(t.Cached)*p.Cached + float64(t.Written-t.WrittenHour)*written +
+		float64(t.WrittenHour)*hour + float64(t.Output)*p.Output) / 1e6
 }
 
 // Dollars is the built-in table's currency.
@@ -92,14 +128,17 @@ var BuiltIn = sync.OnceValue(func() *Table { //nolint:gochecknoglobals // parsed
 			continue
 		}
 		columns := strings.Split(line, "\t")
-		if line == "" || line[0] == '#' || len(columns) != 4 {
+		if line == "" || line[0] == '#' || len(columns) < 4 {
 			continue
 		}
 		number := func(i int) float64 {
+			if i >= len(columns) {
+				return 0
+			}
 			x, _ := strconv.ParseFloat(columns[i], 64) // the test parses every row
 			return x
 		}
-		t.Entries = append(t.Entries, Entry{columns[0], Price{Input: number(1), Cached: number(2), Output: number(3)}})
+		t.Entries = append(t.Entries, Entry{columns[0], Price{Input: number(1), Cached: number(2), Output: number(3), Written: number(4), WrittenHour: number(5)}})
 	}
 	return t
 })

@@ -31,6 +31,9 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 	seen := map[string]bool{}
 	for _, e := range table.Entries {
 		p := e.Price
+		if hasWrites := strings.HasPrefix(e.Pattern, "claude"); hasWrites != (p.Written > p.Input) || hasWrites != (p.WrittenHour > p.Written) {
+			t.Errorf("row %q: got %+v, want Input < Written < WrittenHour for Claude, and no prices for writes otherwise", e.Pattern, p)
+		}
 		if p.Input <= 0 || p.Cached <= 0 || p.Cached > p.Input || p.Output < p.Input || !price.IsPattern(e.Pattern) || seen[e.Pattern] {
 			t.Errorf("row %q: got %+v, want a valid, unique pattern and 0 < Cached <= Input <= Output", e.Pattern, p)
 		}
@@ -44,8 +47,24 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 
 func TestCostCountsCachedTokensOnce(t *testing.T) {
 	p := price.Price{Input: 2, Cached: 0.5, Output: 10}
-	if got := p.Cost(1_000_000, 400_000, 100_000); math.Abs(got-(1.2+0.2+1)) > 1e-9 {
+	if got := p.Cost(price.Tokens{Input: 1_000_000, Cached: 400_000, Output: 100_000}); math.Abs(got-(1.2+0.2+1)) > 1e-9 {
 		t.Errorf("Cost = %v, want 2.4", got)
+	}
+}
+
+// Without own prices, a written token costs 1.25 times the input price, and twice the input price for an hour.
+func TestCostCountsWrittenTokensOnce(t *testing.T) {
+	written := price.Tokens{Input: 1_000_000, Cached: 400_000, Written: 500_000, WrittenHour: 200_000}
+	for want, p := range map[float64]price.Price{
+		0.2 + 0.2 + 0.75 + 0.8: {Input: 2, Cached: 0.5},
+		0.2 + 0.2 + 0.9 + 1:    {Input: 2, Cached: 0.5, Written: 3, WrittenHour: 5},
+	} {
+		if got := p.Cost(written); math.Abs(got-want) > 1e-9 {
+			t.Errorf("%+v: Cost = %v, want %v", p, got, want)
+		}
+	}
+	if p, ok := price.BuiltIn().Price("claude-opus-4-5"); !ok || p.Written != 6.25 || p.WrittenHour != 10 {
+		t.Errorf("Price(claude-opus-4-5) = %+v, want Written = 6.25, WrittenHour = 10", p)
 	}
 }
 

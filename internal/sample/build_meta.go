@@ -9,13 +9,18 @@ import (
 )
 
 func tokens(exchanges []*Exchange) map[string]any {
-	var in, cached, out int
+	var in, cached, written, out int
 	for _, e := range exchanges {
 		in += max(0, e.Reply.InputTokens)
 		cached += max(0, e.Reply.CachedTokens)
+		written += e.Reply.Written
 		out += max(0, e.Reply.OutputTokens)
 	}
-	return map[string]any{"input": in, "cached": cached, "output": out}
+	used := map[string]any{"input": in, "cached": cached, "output": out}
+	if written > 0 {
+		used["cache_write"] = written
+	}
+	return used
 }
 
 const maxEventIDs = 256

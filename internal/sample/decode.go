@@ -98,6 +98,10 @@ func (r *Reply) read(d *wire.Document) {
 			r.InputTokens = d.Int()
 		case "cached_tokens":
 			r.CachedTokens = d.Int()
+		case "cache_write_tokens":
+			r.Written = d.Int()
+		case "cache_write_1h_tokens":
+			r.WrittenHour = d.Int()
 		case "output_tokens":
 			r.OutputTokens = d.Int()
 		case "choices":

@@ -102,7 +102,9 @@ type Reply struct {
 	InputTokens  int    `json:"input_tokens,omitempty"`
 	CachedTokens int    `json:"cached_tokens,omitempty"`
 	OutputTokens int    `json:"output_tokens,omitempty"`
-	Choices      int    `json:"choices,omitempty"` // if more than one; the first is stored
+	Written      int    `json:"cache_write_tokens,omitempty"`    // written to the provider's prompt cache
+	WrittenHour  int    `json:"cache_write_1h_tokens,omitempty"` // part of Written that the cache keeps for an hour
+	Choices      int    `json:"choices,omitempty"`               // if more than one; the first is stored
 }
 
 // Call is a tool call in the reply.

@@ -2,9 +2,64 @@ package session
 
 import (
 	"maps"
+	"slices"
 
 	"precept/bandit/trial"
+	"precept/internal/price"
 )
+
+// ModelTokens holds tokens by model. Add returns a changed copy, because copies of a record share the map.
+type ModelTokens map[string]price.Tokens
+
+// maxModels is the number of models with a count of their own. OtherModels counts the tokens for all further models.
+const (
+	maxModels   = 8
+	OtherModels = "(other models)"
+)
+
+// Add returns m with t added to a model.
+func (m ModelTokens) Add(model string, t price.Tokens) ModelTokens {
+	if t == (price.Tokens{}) {
+		return m
+	}
+	if _, ok := m[model]; !ok && len(m) >= maxModels {
+		model = OtherModels
+	}
+	sum := make(ModelTokens, len(m)+1)
+	maps.Copy(sum, m)
+	sum[model] = sum[model].Plus(t)
+	return sum
+}
+
+func (m ModelTokens) addAll(o ModelTokens) ModelTokens {
+	for _, model := range slices.Sorted(maps.Keys(o)) { // in a fixed order, so that OtherModels has the same models after each merge
+		m = m.Add(model, o[model])
+	}
+	return m
+}
+
+// minus returns m without the tokens in o.
+func (m ModelTokens) minus(o ModelTokens) (rest ModelTokens) {
+	for _, model := range slices.Sorted(maps.Keys(m)) {
+		rest = rest.Add(model, m[model].Map(o[model], difference))
+	}
+	return rest
+}
+
+// larger returns the larger count of m and o for each model.
+func (m ModelTokens) larger(o ModelTokens) ModelTokens {
+	if len(o) == 0 {
+		return m
+	}
+	all := make(ModelTokens, len(o))
+	maps.Copy(all, m)
+	for model, t := range o {
+		all[model] = all[model].Map(t, func(x, y int64) int64 { return max(x, y) })
+	}
+	return all
+}
+
+func difference(have, other int64) int64 { return max(have-other, 0) }
 
 // ReplicaCounts holds the sums that one replica counted for a unit (a run, or a session with sub-agents). Replicas may
 // serve a unit at the same time. With a single sum, a merge could not tell which turns both replicas had counted, so
@@ -12,35 +67,40 @@ import (
 type ReplicaCounts struct {
 	Totals trial.Totals `json:"t,omitzero"`
 	Used   trial.Usage  `json:"u,omitzero"`
+	Models ModelTokens  `json:"m,omitzero"`
 }
 
 const pastParts = "" // for the turns before a session's first sub-agent, when there were no parts
 
-func (r *Record) count(added ReplicaCounts) {
+// count adds sums, and tokens with a model.
+func (r *Record) count(added ReplicaCounts, model string, tokens price.Tokens) {
 	t := &r.Thread
 	if r.IsShared() {
 		t.ReplicaCounts = t.parts()
 		part := t.ReplicaCounts[r.Unit.Replica]
 		part.add(added)
+		part.Models = part.Models.Add(model, tokens)
 		t.ReplicaCounts[r.Unit.Replica] = part
 	}
 	t.Totals.Add(added.Totals)
 	t.Used.Input, t.Used.Cached = t.Used.Input+added.Used.Input, t.Used.Cached+added.Used.Cached
+	t.Models = t.Models.Add(model, tokens)
 }
 
 func (c *ReplicaCounts) add(o ReplicaCounts) {
 	c.Totals.Add(o.Totals)
 	c.Used.Input, c.Used.Cached = c.Used.Input+o.Used.Input, c.Used.Cached+o.Used.Cached
+	c.Models = c.Models.addAll(o.Models)
 }
 
 func (c ReplicaCounts) minus(o ReplicaCounts) ReplicaCounts {
-	difference := func(have, other int64) int64 { return max(have-other, 0) }
 	return ReplicaCounts{
 		Totals: trial.Totals{
 			Errors: difference(c.Totals.Errors, o.Totals.Errors), Loops: difference(c.Totals.Loops, o.Totals.Loops), Corrections: difference(c.Totals.Corrections, o.Totals.Corrections),
 			Turns: difference(c.Totals.Turns, o.Totals.Turns), Tokens: difference(c.Totals.Tokens, o.Totals.Tokens),
 		},
-		Used: trial.Usage{Input: difference(c.Used.Input, o.Used.Input), Cached: difference(c.Used.Cached, o.Used.Cached)},
+		Used:   trial.Usage{Input: difference(c.Used.Input, o.Used.Input), Cached: difference(c.Used.Cached, o.Used.Cached)},
+		Models: c.Models.minus(o.Models),
 	}
 }
 
@@ -50,7 +110,7 @@ func (t *Thread) parts() map[string]ReplicaCounts {
 	}
 	past := t.Totals
 	past.NewestMillis = 0
-	return map[string]ReplicaCounts{pastParts: {past, t.Used}}
+	return map[string]ReplicaCounts{pastParts: {past, t.Used, t.Models}}
 }
 
 // partsForMerge returns t's parts for a merge with other. If t has no parts, because a replica with an earlier release
@@ -78,11 +138,26 @@ func (t *Thread) mergeCounts(other *Thread) {
 		if part.Used.Input > merged.Used.Input {
 			merged.Used = part.Used
 		}
+		merged.Models = merged.Models.larger(part.Models)
 		all[replica] = merged
 	}
 	sum := ReplicaCounts{Totals: trial.Totals{NewestMillis: max(t.Totals.NewestMillis, other.Totals.NewestMillis)}}
-	for _, part := range all {
-		sum.add(part)
+	for _, replica := range slices.Sorted(maps.Keys(all)) {
+		sum.add(all[replica])
 	}
-	t.Totals, t.Used, t.ReplicaCounts = sum.Totals, sum.Used, all
+	t.Totals, t.Used, t.Models, t.ReplicaCounts = sum.Totals, sum.Used, sum.Models, all
+}
+
+// TokensByModel returns the tokens by model. Tokens without a known model, such as those that an earlier release
+// counted, belong to the newest model. output is the number of output tokens in the session's own turns, of which
+// Thread.Models may lack some.
+func (r *Record) TokensByModel(output int64) ModelTokens {
+	known := price.Tokens{}
+	for _, t := range r.Thread.Models {
+		known = known.Plus(t)
+	}
+	all := price.Tokens{Input: r.Thread.Used.Input, Cached: r.Thread.Used.Cached, Output: output}
+	rest := all.Map(known, difference)
+	rest.Cached = min(rest.Cached, rest.Input)
+	return r.Thread.Models.Add(r.Identity.Model, rest)
 }

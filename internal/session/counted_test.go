@@ -1,12 +1,15 @@
 package session_test
 
 import (
+	"fmt"
+	"maps"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"precept/bandit/trial"
+	"precept/internal/price"
 	"precept/internal/session"
 	"precept/internal/wire"
 )
@@ -26,7 +29,7 @@ func TestReplicasCountRunTurnsOnce(t *testing.T) {
 				copies[replica].AddTotals(trial.Totals{Turns: 1, Errors: 2})
 				want.Turns, want.Errors = want.Turns+1, want.Errors+2
 			case 1:
-				copies[replica].AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
+				copies[replica].AddUsage("m", wire.Usage{Input: 10, Cached: 4, Output: 3})
 				want.Tokens, used.Input, used.Cached = want.Tokens+13, used.Input+10, used.Cached+4
 			case 2:
 				stored = recordAfterWrite(rt, stored, copies[replica])
@@ -44,6 +47,66 @@ func TestReplicasCountRunTurnsOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Two replicas count a parent session's tokens by model, and write or merge their copies in random order. Tokens with
+// models beyond the limit have a shared name, and no token is lost.
+func TestReplicasCountModelTokensOnce(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		stored := newRecord("parent")
+		stored.AddUsage("m0", wire.Usage{Input: 1, Output: 1}) // before the first sub-agent
+		copies := []*session.Record{recordAfterWrite(rt, stored, stored), recordAfterWrite(rt, stored, stored)}
+		want, all := session.ModelTokens{"m0": {Input: 1, Output: 1}}, price.Tokens{Input: 1, Output: 1}
+		for i, replica := range []string{"a", "b"} {
+			copies[i].Unit.Replica = replica
+			copies[i].AddMember(newRecord("sub"))
+		}
+		models := rapid.IntRange(1, 12).Draw(rt, "models")
+		for range rapid.IntRange(1, 40).Draw(rt, "steps") {
+			replica := rapid.IntRange(0, 1).Draw(rt, "replica")
+			switch rapid.IntRange(0, 2).Draw(rt, "step") {
+			case 0:
+				model := fmt.Sprint("m", rapid.IntRange(0, models-1).Draw(rt, "model"))
+				copies[replica].AddUsage(model, wire.Usage{Input: 10, Cached: 4, Written: 5, WrittenHour: 2, Output: 3})
+				turn := price.Tokens{Input: 10, Cached: 4, Written: 5, WrittenHour: 2, Output: 3}
+				want[model], all = want[model].Plus(turn), all.Plus(turn)
+			case 1:
+				stored = recordAfterWrite(rt, stored, copies[replica])
+			default:
+				copies[replica].MergeUnit(stored)
+			}
+		}
+		for _, replica := range []int{0, 1, 0} {
+			stored = recordAfterWrite(rt, stored, copies[replica])
+			copies[replica].MergeUnit(stored)
+		}
+		for _, rec := range append(copies, stored) {
+			got, sum := rec.TokensByModel(0), price.Tokens{}
+			for _, tokens := range got {
+				sum = sum.Plus(tokens)
+			}
+			if sum != all || len(want) <= 8 && !maps.Equal(got, want) || len(got) > 9 {
+				rt.Fatalf("replica %q: got tokens %+v by model %v, want %+v, %v", rec.Unit.Replica, sum, got, all, want)
+			}
+		}
+	})
+}
+
+// A record from an earlier release has no tokens by model.
+func TestTokensWithoutAModelBelongToTheNewest(t *testing.T) {
+	id := newRecord("s").Identity.ID
+	old, err := session.Decode(id, []byte(`{"version":2,"identity":{"tenant":"default","agent":"coder","name":"s","method":"header","started":"2026-01-02T03:04:05Z","seen":"2026-01-02T03:04:05Z","model":"large","dialect":3},"unit":{},"thread":{"turns":2,"used":{"in":100,"cached":40}},"assignment":{}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := old.TokensByModel(7), (session.ModelTokens{"large": {Input: 100, Cached: 40, Output: 7}}); !maps.Equal(got, want) {
+		t.Errorf("record from an earlier release: got %v, want %v", got, want)
+	}
+	old.AddUsage("small", wire.Usage{Input: 10, Cached: 2, Written: 3, Output: 1})
+	want := session.ModelTokens{"large": {Input: 100, Cached: 40, Output: 7}, "small": {Input: 10, Cached: 2, Written: 3, Output: 1}}
+	if got := old.TokensByModel(8); !maps.Equal(got, want) {
+		t.Errorf("after a turn with another model: got %v, want %v", got, want)
+	}
 }
 
 // recordAfterWrite returns the stored record after a replica has written its copy without reading the row.
@@ -93,7 +156,7 @@ func TestEarlierReleaseTurnsAreCountedOnce(t *testing.T) {
 	var want trial.Totals
 	for range 5 {
 		newer.AddTotals(trial.Totals{Turns: 1})
-		newer.AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
+		newer.AddUsage("m", wire.Usage{Input: 10, Cached: 4, Output: 3})
 		want.Turns, want.Tokens = want.Turns+1, want.Tokens+13
 		older.Thread.Totals, older.Thread.Used, older.Thread.ReplicaCounts = newer.Thread.Totals, newer.Thread.Used, nil // the earlier release reads the row
 		older.Thread.Totals.Turns, older.Thread.Totals.Tokens, older.Thread.Used.Input = older.Thread.Totals.Turns+2, older.Thread.Totals.Tokens+26, older.Thread.Used.Input+20

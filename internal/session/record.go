@@ -72,7 +72,8 @@ type Thread struct {
 	Work          []Work                   `json:"work,omitempty"`       // commits, branches and pull requests in tool results; see AddWork
 	Totals        trial.Totals             `json:"tally,omitzero"`       // sums for the session, or for all sessions in the unit; a pick's outcomes are differences between sums
 	Used          trial.Usage              `json:"used,omitzero"`        // tokens in main turns, as reported by the upstream; a lesson's cost is computed from these
-	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit with several sessions: each replica's part of Totals and Used
+	Models        ModelTokens              `json:"models,omitempty"`     // the same tokens and the output by model; a run has none
+	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit with several sessions: each replica's part of Totals, Used and Models
 }
 
 // Agents describes the agents that sent the session's main requests. SideReason compares them with a request, to
@@ -169,7 +170,7 @@ type LoopState struct {
 func (r *Record) Snapshot() *Record {
 	t := &r.Thread
 	return &Record{
-		Identity: r.Identity, Unit: r.Unit, Thread: Thread{Turns: t.Turns, Used: t.Used, Totals: t.Totals, ReplicaCounts: maps.Clone(t.ReplicaCounts)},
+		Identity: r.Identity, Unit: r.Unit, Thread: Thread{Turns: t.Turns, Used: t.Used, Models: t.Models, Totals: t.Totals, ReplicaCounts: maps.Clone(t.ReplicaCounts)},
 		Assignment: r.Assignment.Clone(), State: r.State,
 	}
 }

@@ -21,7 +21,7 @@ func TestEachChangeMarksRecordDirty(t *testing.T) {
 		"a reply":               func(r *session.Record) { r.AddReply(&wire.Reply{}) },
 		"a member":              func(r *session.Record) { r.AddMember(newRecord("member")) },
 		"a member's turn":       func(r *session.Record) { r.CountTurn(testStart) },
-		"a member's tokens":     func(r *session.Record) { r.AddUsage(wire.Usage{}) },
+		"a member's tokens":     func(r *session.Record) { r.AddUsage("m", wire.Usage{}) },
 	} {
 		r := newRecord("s")
 		r.State.Dirty = false

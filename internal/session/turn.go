@@ -102,7 +102,7 @@ func (r *Record) AddReply(rep *wire.Reply) {
 	for _, k := range echoes[:min(len(echoes), maxReplyKeys)] {
 		r.Thread.LastTurn.Reply = append(r.Thread.LastTurn.Reply, hashText(k))
 	}
-	r.countUsage(rep.Usage)
+	r.countUsage(r.Identity.Model, rep.Usage)
 	for _, c := range rep.Calls {
 		if c.ID == "" || len(c.ID) > MaxName {
 			continue

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"precept/bandit/trial"
+	"precept/internal/price"
 	"precept/internal/wire"
 )
 
@@ -56,19 +57,25 @@ func (r *Record) CountTurn(now time.Time) {
 	}
 }
 
-// AddUsage adds the tokens from a member's turn.
-func (r *Record) AddUsage(u wire.Usage) {
-	r.countUsage(u)
+// AddUsage adds the tokens from a member's turn with a model.
+func (r *Record) AddUsage(model string, u wire.Usage) {
+	r.countUsage(model, u)
 	r.State.Dirty = true
 }
 
-func (r *Record) countUsage(u wire.Usage) {
+func (r *Record) countUsage(model string, u wire.Usage) {
 	in, cached, out := int64(max(u.Input, 0)), int64(max(u.Cached, 0)), int64(max(u.Output, 0))
-	r.count(ReplicaCounts{Totals: trial.Totals{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
+	var t price.Tokens
+	if !r.Unit.IsRun { // each session in a run has a cost, and the run has none
+		t = price.Tokens{Input: in, Cached: min(cached, in), Written: int64(u.Written), WrittenHour: int64(u.WrittenHour), Output: out}
+	}
+	r.count(ReplicaCounts{Totals: trial.Totals{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}}, model, t)
 }
 
 // AddTotals adds the sums from a turn in the session or a member.
-func (r *Record) AddTotals(seen trial.Totals) { r.count(ReplicaCounts{Totals: seen}) }
+func (r *Record) AddTotals(seen trial.Totals) {
+	r.count(ReplicaCounts{Totals: seen}, "", price.Tokens{})
+}
 
 // RecordActivity records that the session or a member had a request or reply at now.
 func (r *Record) RecordActivity(now time.Time) {

@@ -23,8 +23,8 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run.AddMember(two)
 	run.CountTurn(testStart.Add(time.Minute))
 	run.CountTurn(testStart)
-	run.AddUsage(wire.Usage{Input: 10, Cached: 4})
-	run.AddUsage(wire.Usage{Input: -1, Cached: -1}) // unknown
+	run.AddUsage("m", wire.Usage{Input: 10, Cached: 4})
+	run.AddUsage("m", wire.Usage{Input: -1, Cached: -1}) // unknown
 	if one.Unit.MemberNumber != 1 || two.Unit.MemberNumber != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(testStart.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
 		t.Errorf("got run %+v, Turns = %d, Used = %+v, MemberNumber = %d and %d, want Members = 2, Turns = 2, 10 input and 4 cached tokens, MemberNumber = 1 and 2", run.Member(), run.Thread.Turns, run.Thread.Used, one.Unit.MemberNumber, two.Unit.MemberNumber)
 	}

@@ -43,7 +43,7 @@ func NewReplyReader(d Dialect, contentLength int64, limit int) *ReplyReader {
 	r.sse.maxBytes = r.limit + eventOverhead
 	r.sse.handleEvent = r.readEvent
 	r.json.max = r.sse.maxBytes
-	r.tokens = tokens{-1, -1, -1, -1, -1}
+	r.tokens = tokens{-1, -1, -1, -1, -1, -1}
 	return r
 }
 

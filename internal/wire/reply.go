@@ -9,9 +9,15 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Usage holds a turn's reported token counts, -1 for absent ones. Input includes cached tokens in every dialect. The
-// Messages API reports them separately.
-type Usage struct{ Input, Cached, Output int }
+// Usage holds a turn's reported token counts. Input, Cached and Output are -1 if absent. In every dialect, Input
+// includes Cached and Written, which the Messages API reports separately.
+type Usage struct {
+	Input       int
+	Cached      int // read from the provider's prompt cache
+	Written     int // written to the prompt cache; 0 if absent
+	WrittenHour int // part of Written that the cache keeps for an hour; 0 if absent
+	Output      int
+}
 
 // Reply is a response's content.
 type Reply struct {
@@ -48,7 +54,7 @@ func integerAt(b []byte, v span, fallback int) int {
 }
 
 // tokens holds counts as a provider reports them, -1 for absent ones.
-type tokens struct{ input, cached, created, output, total int }
+type tokens struct{ input, cached, written, writtenHour, output, total int }
 
 const maxTokens = 1e9 // the largest credible count
 
@@ -58,28 +64,37 @@ func (t *tokens) read(b []byte, v span) {
 	if firstByteAt(b, v) != '{' {
 		return
 	}
-	usage := gjson.ParseBytes(v.of(b))
-	for _, count := range [...]struct {
-		to   *int
-		path string
-	}{
-		{&t.input, "prompt_tokens"},
-		{&t.input, "input_tokens"},
-		{&t.output, "completion_tokens"},
-		{&t.output, "output_tokens"},
-		{&t.cached, "prompt_tokens_details.cached_tokens"},
-		{&t.cached, "input_tokens_details.cached_tokens"},
-		{&t.cached, "cache_read_input_tokens"},
-		{&t.cached, "prompt_cache_hit_tokens"},
-		{&t.cached, "cached_tokens"},
-		{&t.cached, "num_cached_tokens"},
-		{&t.created, "cache_creation_input_tokens"},
-		{&t.total, "total_tokens"},
-	} {
-		if n := usage.Get(count.path); n.Type == gjson.Number && n.Num >= 0 && n.Num <= maxTokens {
-			*count.to = max(*count.to, int(n.Num))
+	gjson.ParseBytes(v.of(b)).ForEach(t.readCount)
+}
+
+// readCount reads a member of a usage object, or of an object in the usage object.
+func (t *tokens) readCount(name, n gjson.Result) bool {
+	var count *int
+	switch name.Str {
+	case "prompt_tokens", "input_tokens":
+		count = &t.input
+	case "completion_tokens", "output_tokens":
+		count = &t.output
+	case "cached_tokens", "cache_read_input_tokens", "prompt_cache_hit_tokens", "num_cached_tokens":
+		count = &t.cached
+	case "cache_creation_input_tokens", "cache_write_tokens", "cache_creation_tokens": // Anthropic; OpenAI and OpenRouter; LiteLLM
+		count = &t.written
+	case "ephemeral_1h_input_tokens":
+		count = &t.writtenHour
+	case "total_tokens":
+		count = &t.total
+	case "prompt_tokens_details", "input_tokens_details", "cache_creation", "cache_creation_token_details":
+		if n.IsObject() {
+			n.ForEach(t.readCount)
 		}
+		return true
+	default:
+		return true
 	}
+	if n.Type == gjson.Number && n.Num >= 0 && n.Num <= maxTokens {
+		*count = max(*count, int(n.Num))
+	}
+	return true
 }
 
 // endBytes is the number of bytes kept from the end of a reply or event that is too long, because the usage follows the
@@ -108,6 +123,10 @@ func (t *tokens) readLast(b []byte) {
 		}
 		value, ok := bytes.CutPrefix(bytes.TrimLeft(b[i+len(key):], " \t\r\n"), []byte(":"))
 		if value = bytes.TrimLeft(value, " \t\r\n"); ok && len(value) > 0 && value[0] == '{' && (i == 0 || b[i-1] != '\\') {
+			s := scanner{b: value}
+			if n := s.skipValue(0, 0); n > 0 { // other members may follow the object
+				value = value[:n]
+			}
 			t.read(value, span{0, len(value)})
 			return
 		}
@@ -118,15 +137,19 @@ func (t *tokens) readLast(b []byte) {
 // usage returns a reply's tokens. Gemini and xAI omit reasoning from completion_tokens, although reasoning is charged
 // as output. Therefore the output is derived from total_tokens, which includes reasoning.
 func (t *tokens) usage(d Dialect) Usage {
-	u := Usage{Input: t.input, Cached: t.cached, Output: t.output}
+	u := Usage{Input: t.input, Cached: t.cached, Written: max(t.written, t.writtenHour, 0), WrittenHour: max(t.writtenHour, 0), Output: t.output}
 	switch {
 	case d == Messages && t.input >= 0:
-		u.Input += max(t.cached, 0) + max(t.created, 0)
+		u.Input += max(t.cached, 0) + u.Written
 	case t.input >= 0 && t.output >= 0:
 		u.Output = max(t.output, t.total-t.input)
 	}
-	if u.Input >= 0 {
+	if u.Input < 0 {
+		u.Written, u.WrittenHour = 0, 0
+	} else {
 		u.Cached = min(u.Cached, u.Input)
+		u.Written = min(u.Written, u.Input-max(u.Cached, 0))
+		u.WrittenHour = min(u.WrittenHour, u.Written)
 	}
 	return u
 }

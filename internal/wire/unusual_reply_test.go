@@ -72,9 +72,61 @@ func TestReadUnusualReplies(t *testing.T) {
 	} {
 		for _, piece := range []int{1, 7, 1 << 20} {
 			rep := readInPieces(tc.d, tc.raw, piece)
-			if got := fmt.Sprintf("%q %q %v %v", rep.Error, rep.Finish, rep.Complete, rep.Usage); got != tc.want {
+			if got := fmt.Sprintf("%q %q %v {%d %d %d}", rep.Error, rep.Finish, rep.Complete, rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output); got != tc.want {
 				t.Errorf("%.150q in %d-byte pieces: got %.200s, want %.200s", tc.raw, piece, got, tc.want)
 			}
+		}
+	}
+}
+
+// Providers use several names for the tokens written to the prompt cache. Only the Messages API leaves them out of the
+// input.
+func TestCacheWritesAreRead(t *testing.T) {
+	anthropic := `"cache_read_input_tokens":1000,"cache_creation_input_tokens":300,"cache_creation":{"ephemeral_5m_input_tokens":200,"ephemeral_1h_input_tokens":100}`
+	for name, tc := range map[string]struct {
+		dialect wire.Dialect
+		raw     string
+		want    wire.Usage
+	}{
+		"Anthropic": {
+			wire.Messages, `{"type":"message","usage":{"input_tokens":5,` + anthropic + `,"output_tokens":7,"service_tier":"standard"}}`,
+			wire.Usage{Input: 1305, Cached: 1000, Written: 300, WrittenHour: 100, Output: 7},
+		},
+		"Anthropic stream": {
+			wire.Messages, "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":5," + anthropic + ",\"output_tokens\":1}}}\n\n" +
+				"event: message_delta\ndata: {\"type\":\"message_delta\",\"delta\":{\"stop_reason\":\"end_turn\"},\"usage\":{\"input_tokens\":5,\"cache_creation_input_tokens\":300,\"cache_read_input_tokens\":1000,\"output_tokens\":7}}\n\n",
+			wire.Usage{Input: 1305, Cached: 1000, Written: 300, WrittenHour: 100, Output: 7},
+		},
+		"Anthropic without a split": {
+			wire.Messages, `{"type":"message","usage":{"input_tokens":5,"cache_creation_input_tokens":300,"output_tokens":7}}`,
+			wire.Usage{Input: 305, Cached: -1, Written: 300, Output: 7},
+		},
+		"OpenAI": {
+			wire.Responses, `{"usage":{"input_tokens":1305,"input_tokens_details":{"cached_tokens":1000,"cache_write_tokens":300},"output_tokens":7,"total_tokens":1312}}`,
+			wire.Usage{Input: 1305, Cached: 1000, Written: 300, Output: 7},
+		},
+		"OpenRouter": {
+			wire.Chat, `{"usage":{"prompt_tokens":1305,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":1000,"cache_write_tokens":300,"audio_tokens":0}}}`,
+			wire.Usage{Input: 1305, Cached: 1000, Written: 300, Output: 7},
+		},
+		"LiteLLM": {
+			wire.Chat, `{"usage":{"prompt_tokens":1305,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":1000,"cache_creation_tokens":300,` +
+				`"cache_creation_token_details":{"ephemeral_5m_input_tokens":200,"ephemeral_1h_input_tokens":100}},"cache_creation_input_tokens":300,"cache_read_input_tokens":1000}}`,
+			wire.Usage{Input: 1305, Cached: 1000, Written: 300, WrittenHour: 100, Output: 7},
+		},
+		"Qwen": {
+			wire.Chat, `{"usage":{"prompt_tokens":1305,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":0,"cache_creation_input_tokens":300,"cache_creation":{"ephemeral_5m_input_tokens":300}}}}`,
+			wire.Usage{Input: 1305, Cached: 0, Written: 300, Output: 7},
+		},
+		"more than the input": {
+			wire.Chat, `{"usage":{"prompt_tokens":10,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":30},"cache_creation":{"ephemeral_1h_input_tokens":40}}}`,
+			wire.Usage{Input: 10, Cached: 4, Written: 6, WrittenHour: 6, Output: 7},
+		},
+		"without the input": {wire.Messages, `{"type":"message","usage":{"cache_creation_input_tokens":300}}`, wire.Usage{Input: -1, Cached: -1, Output: -1}},
+		"wrong types":       {wire.Messages, `{"type":"message","usage":{"input_tokens":5,"cache_creation":[{"ephemeral_1h_input_tokens":9}],"cache_creation_input_tokens":"8"}}`, wire.Usage{Input: 5, Cached: -1, Output: -1}},
+	} {
+		if got := readInPieces(tc.dialect, tc.raw, 1<<20).Usage; got != tc.want {
+			t.Errorf("%s: got %+v, want %+v", name, got, tc.want)
 		}
 	}
 }
@@ -108,7 +160,7 @@ func TestIncredibleTokenCountsAreAbsent(t *testing.T) {
 // An image in a reply may be longer than the limit.
 func TestUsageAfterDiscardedTextIsRead(t *testing.T) {
 	long := strings.Repeat(`\"usage\":{\"input_tokens\":9}`, 1<<10)
-	usage := `"usage": {"input_tokens":7,"input_tokens_details":{"cached_tokens":4},"output_tokens":2},"user":null,"metadata":{}`
+	usage := `"usage": {"input_tokens":7,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":1},"output_tokens":2},"user":null,"metadata":{},"total_tokens":99`
 	response := `{"status":"completed","output":[{"type":"image_generation_call","result":"` + long + `"}],` + usage + `}`
 	for _, raw := range []string{response, "event: response.completed\ndata: {\"response\":" + response + "}\n\n"} {
 		for _, piece := range []int{1, 1000, 1 << 20} {
@@ -116,7 +168,7 @@ func TestUsageAfterDiscardedTextIsRead(t *testing.T) {
 			for part := range slices.Chunk([]byte(raw), piece) {
 				_, _ = r.Write(part)
 			}
-			if rep, want := r.Reply(), (wire.Usage{Input: 7, Cached: 4, Output: 2}); !rep.Cut || !rep.Complete || rep.Usage != want {
+			if rep, want := r.Reply(), (wire.Usage{Input: 7, Cached: 4, Written: 1, Output: 2}); !rep.Cut || !rep.Complete || rep.Usage != want {
 				t.Errorf("%.20q in %d-byte pieces: got Cut = %v, Complete = %v, %+v, want true, true, %+v", raw, piece, rep.Cut, rep.Complete, rep.Usage, want)
 			}
 		}

@@ -214,10 +214,11 @@ func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) 
 		res.Session.Record.Mutex.Lock()
 		res.Session.Record.AddReply(rep)
 		res.Session.Record.RecordActivity(now)
+		model := res.Session.Record.Identity.Model
 		res.Session.Record.Mutex.Unlock()
 		r.quotes.AddReply(q.Scope, res.Session.Record.Identity.ID, rep)
 		res.ChangeUnit(func(u *session.Record) {
-			u.AddUsage(rep.Usage)
+			u.AddUsage(model, rep.Usage)
 			u.RecordActivity(now)
 			u.State.Answered = true
 		})

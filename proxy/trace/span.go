@@ -64,6 +64,7 @@ type Reply struct {
 	FirstMS               float64 // milliseconds until the reply headers
 	Model, ID, Finish     string  // Finish is the finish reason
 	Input, Cached, Output int     // tokens; -1 means unknown
+	Written               int     // tokens written to the prompt cache; 0 means none or unknown
 }
 
 // Conversation holds the facts about the session.
@@ -106,6 +107,9 @@ func (f *Facts) attributes() []attribute.KeyValue {
 	}
 	a.tokens("gen_ai.usage.input_tokens", f.Reply.Input)
 	a.tokens("gen_ai.usage.cache_read.input_tokens", f.Reply.Cached)
+	if f.Reply.Written > 0 {
+		a.tokens("gen_ai.usage.cache_creation.input_tokens", f.Reply.Written)
+	}
 	a.tokens("gen_ai.usage.output_tokens", f.Reply.Output)
 	a.text("server.address", f.Request.Server)
 	a.number("server.port", f.Request.Port)

@@ -346,13 +346,13 @@ func TestFactsBecomeSpanAttributes(t *testing.T) {
 		"all facts": {
 			Facts{
 				Request:      Request{Provider: "openai", API: "responses", Server: "api.example", Port: 8443, Model: "m"},
-				Reply:        Reply{Status: 200, Failure: "cut", Model: "m-2", ID: "r", Finish: "stop", Input: 9, Cached: 3, Output: 4},
+				Reply:        Reply{Status: 200, Failure: "cut", Model: "m-2", ID: "r", Finish: "stop", Input: 9, Cached: 3, Written: 2, Output: 4},
 				Conversation: &Conversation{RequestID: "q", Session: "s", Agent: "coder", Turn: 2, Injected: []string{"a", "b"}, Withheld: []string{"c"}, Loops: 5},
 				Skip:         "control",
 			},
 			map[string]string{
 				"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m", "gen_ai.response.model": "m-2", "gen_ai.response.id": "r",
-				"gen_ai.response.finish_reasons": "[stop]", "gen_ai.usage.input_tokens": "9", "gen_ai.usage.cache_read.input_tokens": "3", "gen_ai.usage.output_tokens": "4",
+				"gen_ai.response.finish_reasons": "[stop]", "gen_ai.usage.input_tokens": "9", "gen_ai.usage.cache_read.input_tokens": "3", "gen_ai.usage.cache_creation.input_tokens": "2", "gen_ai.usage.output_tokens": "4",
 				"server.address": "api.example", "server.port": "8443", "http.response.status_code": "200", "error.type": "cut", "precept.api": "responses", "precept.skip": "control",
 				"gen_ai.conversation.id": "s", "gen_ai.agent.name": "coder", "precept.request_id": "q", "precept.turn": "2", "precept.lessons.injected": "[a b]", "precept.lessons.withheld": "[c]", "precept.loops": "5",
 			},
