@@ -205,7 +205,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		"daily effects": {func(w *pageData) {
 			w.row.Days = []report.Band{{Date: "2026-04-01", Effect: 0.1, Hi: 0.2}, {Date: "2026-04-02", Effect: 0.1}}
 			w.row.PlannedTrials = []report.PlannedTrial{{Evaluated: true, Last: time.Unix(1775088000, 0)}, {Last: time.Unix(5, 0)}}
-		}, []string{`"days":[1775001600,1775088000]`, `"values":[10,10],"lo":[0,0],"hi":[20,0]`, `"marks":[{"at":1775088000,"text":"look"}]`, "The chart as a table"}},
+		}, []string{`"days":[1775001600,1775088000]`, `"values":[10,10],"lo":[0,0],"hi":[20,0]`, `"marks":[{"at":1775088000,"text":"evaluation"}]`, "The chart as a table"}},
 		"daily effects of an invalid lesson": {func(w *pageData) {
 			w.row.Verdict, w.row.Days = report.Invalid, []report.Band{{Date: "2026-04-01"}, {Date: "2026-04-02"}}
 		}, []string{"!data-chart", "No effect yet"}},
@@ -217,7 +217,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
 		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"picked in no stored session", "The sessions were read at <time"}},
 		"reward histogram": {func(*pageData) {}, []string{
-			"From 120 stored sessions since ", "The sessions were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
+			"from 120 stored sessions since ", "The sessions were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
 			`<th scope="row">0.0 to 0.1</th>`, `<a href="/sessions?arm=injected&lesson=word&max_reward=0.0999&min_reward=0" aria-label="word: injected, 12 sessions">12</a>`, `<a href="/sessions?arm=withheld&lesson=word&max_reward=1&min_reward=0.9" aria-label="word: withheld, 12 sessions">12</a>`,
 		}},
 		"events": {func(w *pageData) {

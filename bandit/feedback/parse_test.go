@@ -103,7 +103,7 @@ func TestParseBulkReportsEachInvalidEntry(t *testing.T) {
 		t.Errorf("posts = %+v, want session a first and score 0.5 last", posts)
 	}
 	largestBulk := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
-	for body, wantErr := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + largestBulk + `{}]`: "send at most"} {
+	for body, wantErr := range map[string]string{`[]`: "empty", `[{]`: "not valid JSON", `[` + largestBulk + `{}]`: "send at most"} {
 		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), wantErr) {
 			t.Errorf("%.20s: err = %v, bulk = %v, want an error with %q and true", body, err, bulk, wantErr)
 		}
