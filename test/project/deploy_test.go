@@ -72,7 +72,8 @@ type effectiveConfig struct {
 	DataDir string `yaml:"data_dir"`
 	Lessons string
 	Limits  struct {
-		DrainTimeout string `yaml:"drain_timeout"`
+		DrainDelay   time.Duration `yaml:"drain_delay"`
+		DrainTimeout time.Duration `yaml:"drain_timeout"`
 	}
 	Log struct{ Format string }
 }
@@ -92,8 +93,8 @@ func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (o
 	if err := yaml.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)
 	}
-	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != maxStopDuration {
-		t.Errorf("limits.drain_timeout = %s does not fit maxStopDuration = %s; adapt maxStopDuration and the durations in deploy/", out.Limits.DrainTimeout, maxStopDuration)
+	if drain := out.Limits.DrainDelay + out.Limits.DrainTimeout; drain+server.CutWait+lastWrite != maxStopDuration {
+		t.Errorf("limits.drain_delay + limits.drain_timeout = %s does not fit maxStopDuration = %s; adapt maxStopDuration and the durations in deploy/", drain, maxStopDuration)
 	}
 	return out
 }
