@@ -301,6 +301,46 @@ func idsByName(ctx context.Context, backend session.Finder, tenant, name string)
 	return appendStored(ctx, ids, backend, tenant, session.TenantEchoKey(tenant, "s:"+name))
 }
 
+// StoredSessions returns the ids of the stored sessions that ForgetSession deletes.
+func StoredSessions(ctx context.Context, backend sessionFinder, tenant, name string) (stored []session.ID, err error) {
+	ids, err := idsByName(ctx, backend, tenant, name)
+	if err != nil {
+		return nil, err
+	}
+	add := func(id session.ID) (row session.Row, ok bool, err error) {
+		if slices.Contains(stored, id) {
+			return row, false, nil
+		}
+		if row, ok, err = backend.Session(ctx, tenant, id); ok {
+			stored = append(stored, id)
+		}
+		return row, ok, err
+	}
+	for _, id := range ids {
+		row, ok, err := add(id)
+		if err != nil {
+			return nil, err
+		}
+		rec, decodeErr := session.Decode(id, row.Data)
+		if !ok || decodeErr != nil {
+			continue
+		}
+		member := rec.Member()
+		err = session.EachMember(ctx, backend, tenant, &member, func(members []session.ID) error {
+			for _, id := range members {
+				if _, _, err := add(id); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return stored, nil
+}
+
 func appendStored(ctx context.Context, ids []session.ID, backend session.Finder, tenant string, key session.EchoKey) ([]session.ID, error) {
 	found, err := backend.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {

@@ -16,6 +16,8 @@ import (
 	"precept/bandit/report"
 	"precept/cmd/precept/server"
 	"precept/configs"
+	"precept/internal/session"
+	"precept/store"
 )
 
 // forgetTimeout suffices for deleting a tenant with a million sessions, a matter of a few minutes.
@@ -71,18 +73,25 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 	if _, err := server.ReadRunFile(cfg.DataDir); missing != nil && err != nil {
 		return missing
 	}
-	if err := confirm(inv.stdin, inv.stderr, f, report.Printable(subject)); err != nil {
-		return err
+	question, found := report.Printable(subject), true
+	if !f.yes {
+		question, found = inv.describeStored(ctx, cfg, f, question)
 	}
-	n, err := 0, errDataDirLocked
-	if missing == nil { // otherwise the running server has a different store, for example in Redis
-		n, err = forgetOffline(ctx, inv.tools, cfg, f)
-	}
-	if errors.Is(err, errDataDirLocked) {
-		n, err = forgetOnline(ctx, cfg, f)
-	}
-	if err != nil {
-		return fmt.Errorf("the deletion of %s failed: %w", report.Printable(subject), err)
+	n := 0
+	if found {
+		if err := confirm(inv.stdin, inv.stderr, f, question); err != nil {
+			return err
+		}
+		err := errDataDirLocked
+		if missing == nil { // otherwise the running server has a different store, for example in Redis
+			n, err = forgetOffline(ctx, inv.tools, cfg, f)
+		}
+		if errors.Is(err, errDataDirLocked) {
+			n, err = forgetOnline(ctx, cfg, f)
+		}
+		if err != nil {
+			return fmt.Errorf("the deletion of %s failed: %w", report.Printable(subject), err)
+		}
 	}
 	var notFound error
 	if n == 0 && f.session != "" { // the name may be wrong
@@ -103,11 +112,57 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		return notFound
 	}
 	if n == 0 {
-		_, err = fmt.Fprintf(inv.stdout, "the tenant %s has no stored data\n", report.Printable(f.tenant))
+		_, err := fmt.Fprintf(inv.stdout, "the tenant %s has no stored data\n", report.Printable(f.tenant))
 		return err
 	}
-	_, err = fmt.Fprintf(inv.stdout, "deleted: %s (%s)\n", report.Printable(subject), countNoun(n, "session"))
+	_, err := fmt.Fprintf(inv.stdout, "deleted: %s (%s)\n", report.Printable(subject), countNoun(n, "session"))
 	return err
+}
+
+// maxCounted is the number of sessions up to which forget counts a tenant's sessions before the question.
+const maxCounted = 10_000
+
+// describeStored adds the number of stored sessions and exchanges to the subject of the question. found is false if
+// there is nothing to delete. After a failed look-up, the question has no numbers.
+func (inv *invocation) describeStored(ctx context.Context, cfg *configs.Config, f *forgetFlags, subject string) (question string, found bool) {
+	reader, err := inv.tools.OpenUnfiltered(ctx, cfg)
+	if err != nil {
+		return subject, true
+	}
+	defer reader.Close() //nolint:errcheck // nothing was written
+	counts, sessions := "", 0
+	if f.session == "" {
+		err = reader.EachSession(ctx, f.tenant, time.Time{}, time.Time{}, func(session.Row, session.SettledState) error {
+			if sessions++; sessions > maxCounted {
+				return io.EOF
+			}
+			return nil
+		})
+		if counts = countNoun(sessions, "session"); errors.Is(err, io.EOF) {
+			counts, err = fmt.Sprintf("more than %d sessions", maxCounted), nil
+		}
+	} else {
+		var ids []session.ID
+		ids, err = store.StoredSessions(ctx, reader, f.tenant, f.session)
+		exchanges := 0
+		for _, id := range ids {
+			if list, readErr := reader.Exchanges(ctx, f.tenant, id); readErr == nil {
+				exchanges += len(list)
+			}
+		}
+		sessions, counts = len(ids), countNoun(len(ids), "session")+", "+countNoun(exchanges, "exchange")
+	}
+	switch {
+	case err != nil:
+		return subject, true
+	case sessions > 0:
+		return subject + " (" + counts + ", and their samples and feedback)", true
+	}
+	// A server, or the outbox after a crash, can hold data that the store does not have yet.
+	account, err := store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
+	_, noServer := server.ReadRunFile(cfg.DataDir)
+	hasNone := noServer != nil && !server.IsRedis(cfg.StoreURL()) && err == nil && account.Spooled == 0
+	return subject + " (nothing is stored yet; data that is not delivered to the store is deleted, too)", !hasNone
 }
 
 // confirm returns an error unless the answer is yes or --yes is set.
