@@ -45,7 +45,8 @@ type closer struct {
 	rewardName  string
 	changed     *changedTenants // for Learner.ChangedTenants
 
-	isFleet bool         // other replicas close sessions, too
+	isFleet bool // other replicas close sessions, too
+	ageNow  func(ctx context.Context) (earliest, latest time.Time, err error)
 	seed    maphash.Seed // differs between replicas, so waitsForOthers spreads the waits
 
 	nextTouchAt time.Time // next touchUnsettled run
@@ -89,8 +90,12 @@ func (c *closer) countUnsampled(ctx context.Context) {
 
 // closeAll closes the due sessions, and reports whether the backend listed all.
 func (c *closer) closeAll(ctx context.Context) bool {
-	now := c.tools.now()
-	return c.closeStarted(ctx, time.Time{}, now.Add(-c.reward.CloseAfter)) && c.closeStarted(ctx, now.Add(c.maxLead()), now.AddDate(1000, 0, 0))
+	earliest, latest, err := c.ageNow(ctx)
+	if err != nil {
+		c.tools.reportFailure(label.StepClose, err)
+		return false
+	}
+	return c.closeStarted(ctx, time.Time{}, earliest.Add(-c.reward.CloseAfter)) && c.closeStarted(ctx, latest.Add(c.maxLead()), latest.AddDate(1000, 0, 0))
 }
 
 // maxLead is how far ahead of the clock a session's start can be. A session that starts later began before the clock

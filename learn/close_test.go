@@ -67,6 +67,37 @@ func TestSessionFromFastClockCloses(t *testing.T) {
 	assertEqual(t, "version, started ten minutes ahead, at the closing age", f.settledState(near).Version, 1)
 }
 
+// This machine's clock is a day ahead of the other replicas' clocks.
+func TestClockAheadClosesNoSessionEarly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *options) {
+		o.AgeNow = func(context.Context) (earliest, latest time.Time, err error) {
+			return o.Now().Add(-24 * time.Hour), o.Now(), nil
+		}
+	})
+	id := f.addSession("s", newAssignment(injected))
+	f.advancePastClose()
+	assertEqual(t, "version while the session is young by the other clocks", f.settledState(id).Version, 0)
+	f.clock.add(24 * time.Hour)
+	f.closeDue(f.ctx())
+	assertEqual(t, "version a day later", f.settledState(id).Version, 1)
+}
+
+// This machine's clock is two days behind the other replicas' clocks, so their sessions start in the future.
+func TestClockBehindClosesNoSessionEarly(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(o *options) {
+		o.AgeNow = func(context.Context) (earliest, latest time.Time, err error) {
+			return o.Now(), o.Now().Add(48 * time.Hour), nil
+		}
+	})
+	f.clock.add(48 * time.Hour)
+	id := f.addSession("s", newAssignment(injected))
+	f.clock.add(-48 * time.Hour)
+	f.closeDue(f.ctx())
+	assertEqual(t, "version of a session that began now by the other clocks", f.settledState(id).Version, 0)
+}
+
 func TestManySessionsCloseInOnePass(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })

@@ -25,6 +25,8 @@ type remoteBackend struct {
 
 func (r remoteBackend) Epoch(ctx context.Context) (string, error) { return r.redis.Epoch(ctx) }
 
+func (r remoteBackend) AwaitReplicas(ctx context.Context) error { return r.redis.AwaitReplicas(ctx) }
+
 func (r remoteBackend) Announce(ctx context.Context, x session.Erasure) (string, error) {
 	return r.redis.Announce(ctx, x)
 }

@@ -252,7 +252,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 		t.Fatal(err)
 	}
 	learnOptions := learn.Options{
-		Now: o.Now, Backend: o.Backend.(backend), Memory: f.Store, Deliverer: f.Store, Touches: f.Store, Exchanges: f.Store, Guard: f.Guard(),
+		Now: o.Now, AgeNow: o.AgeNow, Backend: o.Backend.(backend), Memory: f.Store, Deliverer: f.Store, Touches: f.Store, Exchanges: f.Store, Guard: f.Guard(),
 		Reward: o.Reward, KeepSamples: o.Content.StoreContent, OnFailure: o.Hooks.OnFailure,
 	}
 	if o.Fleet != nil {

@@ -26,9 +26,12 @@ const FollowInterval = 2 * time.Second
 
 // Options configure a Learner. Fields are required unless marked otherwise.
 type Options struct {
-	Now       func() time.Time
-	Backend   Backend
-	Fleet     Fleet     // Backend if replicas share it, else nil
+	Now     func() time.Time
+	Backend Backend
+	Fleet   Fleet // Backend if replicas share it, else nil
+	// AgeNow returns the earliest and the latest time by the fleet's clocks, to measure the age of a session; nil means
+	// Now.
+	AgeNow    func(ctx context.Context) (earliest, latest time.Time, err error)
 	Memory    Memory    // nil: all sessions are in the backend
 	Deliverer Deliverer // may be nil without Run
 	Touches   Touches   // may be nil without Run
@@ -78,6 +81,9 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Exchanges == nil {
 		o.Exchanges = storedExchanges{o.Backend}
 	}
+	if o.AgeNow == nil {
+		o.AgeNow = func(context.Context) (earliest, latest time.Time, err error) { return o.Now(), o.Now(), nil }
+	}
 	t := tools{o.Now, o.Guard, o.OnFailure}
 	l := &Learner{tools: t, marks: o.Backend, deliverer: o.Deliverer, rewardName: o.Reward.String()}
 	l.beliefs = newBeliefs(t, l.rewardName, o.Backend)
@@ -90,7 +96,7 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	l.closer = &closer{
 		tools: t, deliverer: o.Deliverer, memory: o.Memory, backend: o.Backend, touches: o.Touches, beliefs: l.beliefs, provisional: l.provisional, metrics: &l.Metrics,
 		units:  &units{memory: o.Memory, backend: o.Backend, touches: o.Touches},
-		reward: o.Reward, rewardName: l.rewardName, changed: &changedTenants{}, isFleet: o.Fleet != nil, seed: maphash.MakeSeed(),
+		reward: o.Reward, rewardName: l.rewardName, changed: &changedTenants{}, isFleet: o.Fleet != nil, ageNow: o.AgeNow, seed: maphash.MakeSeed(),
 		samples: &sampleBuilder{tools: t, backend: o.Backend, exchanges: o.Exchanges, isEnabled: o.KeepSamples, parallel: parallel, writtenCount: &l.Metrics.Samples},
 	}
 	if o.Fleet != nil {

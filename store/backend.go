@@ -39,6 +39,9 @@ type Fleet interface {
 	announcer
 	optOutKeeper
 	optOutFinder
+	// AwaitReplicas waits until a failover of the backend loses no earlier write. An error means that a failover could
+	// lose writes.
+	AwaitReplicas(ctx context.Context) error
 }
 
 // ErrNullBackend is returned by every write to a NullBackend.

@@ -58,6 +58,15 @@ func (d *directWrites) drop(match func(w *directWrite) bool) {
 	})
 }
 
+func (d *directWrites) isEmpty() bool {
+	if d == nil {
+		return true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.list) == 0
+}
+
 // repeat repeats all kept writes, in order, after the backend has lost data.
 func (d *directWrites) repeat(ctx context.Context) {
 	if d == nil {

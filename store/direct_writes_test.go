@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"context"
+	"maps"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,23 @@ type lossyBackend struct {
 	*sharedBackend
 	epoch     atomic.Pointer[string]
 	announced atomic.Int64 // number of announced erasures
+
+	mu    sync.Mutex
+	marks map[session.ID]session.OptOutMark
+}
+
+// openLossy runs a store with a lossyBackend, in the epoch "one".
+func openLossy(t *testing.T, change func(o *store.Options)) (*lossyBackend, *fixture) {
+	t.Helper()
+	backend := &lossyBackend{marks: map[session.ID]session.OptOutMark{}}
+	backend.epoch.Store(new("one"))
+	return backend, runFixture(t, func(o *store.Options) {
+		withSharedBackend(&backend.sharedBackend, "")(o)
+		o.Backend, o.Fleet = backend, backend
+		if change != nil {
+			change(o)
+		}
+	})
 }
 
 func (b *lossyBackend) Epoch(context.Context) (string, error) { return *b.epoch.Load(), nil }
@@ -25,16 +44,73 @@ func (b *lossyBackend) Announce(context.Context, session.Erasure) (string, error
 	return "", nil
 }
 
+func (b *lossyBackend) PutOptOutMarks(_ context.Context, marks map[session.ID]session.OptOutMark) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	maps.Copy(b.marks, marks)
+	return nil
+}
+
+// takeMarks removes and returns the marks.
+func (b *lossyBackend) takeMarks() map[session.ID]session.OptOutMark {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	marks := b.marks
+	b.marks = map[session.ID]session.OptOutMark{}
+	return marks
+}
+
+// All turns in the session opted out, so the backend has only a mark, and loses the mark.
+func TestLostOptOutMarksAreRepeated(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		backend, f := openLossy(t, optOutEnvFiles(t))
+		id := f.beginSession(tenantA, "s", newAssignment(true))
+		f.change(id, store.DecisionsChanged, func(rec *session.Record) {
+			rec.Thread.Items = 4
+			rec.AddPendingTurn(1)
+		})
+		x := newExchange(tenantA, "s", 1, f.clock.now())
+		readEnvFile(x)
+		ses := f.store.AcquireInMemory(id)
+		f.store.Publish(ses, nil /* unit */, x, nil /* answered */, 0)
+		f.store.Release(ses, store.DecisionsChanged)
+		time.Sleep(5 * time.Second) // the recorder writes the mark again
+		written := backend.takeMarks()
+		checkEqual(t, "hidden items in the backend's mark", written[id].Items, 4)
+		for _, epoch := range []string{"two", "three"} { // a repeated mark can be lost, too
+			backend.epoch.Store(&epoch)
+			time.Sleep(5 * time.Second)
+			checkEqual(t, "hidden items in the repeated mark, in epoch "+epoch, backend.takeMarks()[id].Items, 4)
+		}
+		checkList(t, "failed steps", f.takeFailures(), nil)
+	})
+}
+
+// After a stop, the next process cannot repeat the deletion. A store without direct writes need not wait, because the
+// outbox has all rows.
+func TestStopAwaitsReplicasAfterADirectWrite(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{"deletion": 1, "no deletion": 0} {
+		synctest.Test(t, func(t *testing.T) {
+			reports := 0
+			backend, f := openLossy(t, func(o *store.Options) { o.Hooks.OnUnreplicated = func(error) { reports++ } })
+			f.playOneTurn("s", newAssignment(true))
+			if want > 0 {
+				f.forget("s")
+			}
+			backend.failNext("await replicas", 1, errDown)
+			f.end()
+			checkEqual(t, "reports after a stop with "+name, reports, want)
+		})
+	}
+}
+
 // Feedback and deletions go to the backend directly. The backend loses them, and has a deleted session again.
 func TestLostDirectWritesAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		backend := &lossyBackend{}
-		backend.epoch.Store(new("one"))
-		f := runFixture(t, func(o *store.Options) {
-			withSharedBackend(&backend.sharedBackend, "")(o)
-			o.Backend, o.Fleet = backend, backend
-		})
+		backend, f := openLossy(t, nil)
 		id := f.playOneTurn("rated", newAssignment(true))
 		deleted, ok := f.row(f.playOneTurn("deleted", newAssignment(true)))
 		checkEqual(t, "the session is in the backend", ok, true)

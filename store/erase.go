@@ -434,7 +434,13 @@ func (d *sessionDeleter) deleteByAge(ctx context.Context, tick time.Time) {
 		pause = min(max(age/10, time.Second), pause)
 		deletionCtx, cancel := context.WithTimeout(ctx, purgeStep)
 		var n int
-		err := d.guard.RunErr(label.StepRetain, func() (err error) { n, err = d.backend.PurgeSessions(deletionCtx, now.Add(-age)); return err })
+		err := d.guard.RunErr(label.StepRetain, func() error {
+			earliest, _, err := d.options.AgeNow(deletionCtx)
+			if err == nil {
+				n, err = d.backend.PurgeSessions(deletionCtx, earliest.Add(-age))
+			}
+			return err
+		})
 		cancel()
 		d.metrics.Expired.Add(int64(n))
 		if n > 0 {

@@ -44,6 +44,8 @@ func (f *fleet) Erasures(_ context.Context, after string) (list []session.Erasur
 	return list, nil
 }
 
+func (f *fleet) AwaitReplicas(context.Context) error { return nil }
+
 func (f *fleet) PutOptOutMarks(_ context.Context, marks map[session.ID]session.OptOutMark) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

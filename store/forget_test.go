@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -334,6 +335,28 @@ func (f *fixture) damageOutboxFiles(text string) {
 }
 
 // The store also deletes the sessions' keys, and old parked feedback, for which no session arrived.
+// This machine's clock is a day ahead of the other replicas' clocks.
+func TestClockAheadDeletesNoSessionEarly(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		f := runFixture(t, func(o *store.Options) {
+			o.Retention = time.Hour
+			o.AgeNow = func(context.Context) (earliest, latest time.Time, err error) {
+				return o.Now().Add(-24 * time.Hour), o.Now(), nil
+			}
+		})
+		id := f.playOneTurn("s", newAssignment(true))
+		storedAfter := func(d time.Duration) bool {
+			f.clock.add(d)
+			time.Sleep(3 * time.Second)
+			_, ok := f.row(id)
+			return ok
+		}
+		checkEqual(t, "session is stored while it is young by the other clocks", storedAfter(12*time.Hour), true)
+		checkEqual(t, "session is stored a day later", storedAfter(14*time.Hour), false)
+	})
+}
+
 func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

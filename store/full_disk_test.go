@@ -137,6 +137,8 @@ type remoteBackend struct {
 
 func (b remoteBackend) Epoch(ctx context.Context) (string, error) { return b.redis.Epoch(ctx) }
 
+func (b remoteBackend) AwaitReplicas(ctx context.Context) error { return b.redis.AwaitReplicas(ctx) }
+
 func (b remoteBackend) Announce(ctx context.Context, x session.Erasure) (string, error) {
 	return b.redis.Announce(ctx, x)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"precept/internal/guard"
 	"precept/internal/label"
@@ -17,6 +18,9 @@ import (
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.LookupTimeout == 0 {
 		o.LookupTimeout = defaultLookupTimeout
+	}
+	if o.AgeNow == nil {
+		o.AgeNow = func(context.Context) (earliest, latest time.Time, err error) { return o.Now(), o.Now(), nil }
 	}
 	if o.MaxSessions <= 0 {
 		o.MaxSessions = defaultSessions

@@ -162,6 +162,8 @@ func (b *sharedBackend) OptOutMark(context.Context, session.ID) (session.OptOutM
 	return session.OptOutMark{}, false, nil
 }
 
+func (b *sharedBackend) AwaitReplicas(context.Context) error { return b.call("await replicas") }
+
 func (b *sharedBackend) Epoch(context.Context) (string, error) { return b.epoch, b.call("epoch") }
 
 // withSharedBackend makes the backend a sharedBackend, and stores the backend in *shared.

@@ -113,8 +113,21 @@ func (s *Store) drain() error {
 	}
 	s.guard.StorePending(ctx, s.options.Backend)
 	s.optOuts.writeMarks(ctx)
+	s.awaitReplicas(ctx)
 	if n := s.countInMemory(); n > 0 {
 		s.options.Hooks.OnFailure(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(appendErr, d.err)))
 	}
 	return errors.Join(appendErr, d.err, d.close())
+}
+
+// awaitReplicas waits until a failover of the backend loses none of the writes that the next process cannot repeat: the
+// direct writes or, without an outbox, all writes.
+func (s *Store) awaitReplicas(ctx context.Context) {
+	o := s.options
+	if o.Fleet == nil || s.deliverer.handoff.outbox != nil && s.deliverer.direct.isEmpty() {
+		return
+	}
+	if err := o.Fleet.AwaitReplicas(ctx); err != nil && o.Hooks.OnUnreplicated != nil {
+		o.Hooks.OnUnreplicated(err)
+	}
 }

@@ -16,6 +16,7 @@ import (
 // Options configure a Store. A field is required unless its comment says otherwise.
 type Options struct {
 	Now               func() time.Time
+	AgeNow            func(ctx context.Context) (earliest, latest time.Time, err error) // times by the fleet's clocks, to measure Retention; nil means Now
 	Backend           Backend
 	Fleet             Fleet         // Backend if replicas share it; nil means this process owns the backend
 	Replica           string        // name of this process, different after each start
@@ -60,6 +61,9 @@ type Hooks struct {
 	OnRecorded       func(x *sample.Exchange) // called with a kept, redacted exchange; must not change x; may be nil
 	// OnDamage is called when a list or an export leaves out a session with a damaged exchange; may be nil.
 	OnDamage func(ref session.Ref, err error)
+	// OnUnreplicated is called at the end of Run if a failover of the backend could lose the last deletions, opt-outs
+	// or posted feedback; may be nil.
+	OnUnreplicated func(err error)
 	// Before is called before each step on a session or an exchange; may be nil. Tests use it to make a step panic.
 	Before func(step label.Step, id session.ID, exchange string)
 }

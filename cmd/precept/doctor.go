@@ -35,10 +35,12 @@ type diagnosis struct {
 	DeadLetters deadLetters      `json:"set_aside"`             // sessions and exchanges that learning skips
 	Store       map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
 	StoreError  string           `json:"store_error,omitempty"` // why the store cannot be read
+	StoreFault  string           `json:"store_fault,omitempty"` // why the store can be read, but not written
 	// Missing counts exchanges received and then lost by the store.
 	Missing int64 `json:"missing,omitempty"`
 	// EvictionPolicy is the policy by which a full Redis deletes keys.
 	EvictionPolicy string          `json:"eviction_policy,omitempty"`
+	ClockWarning   string          `json:"clock_warning,omitempty"` // difference between this machine's clock and Redis' clock
 	Running        *server.RunFile `json:"running,omitempty"`
 	// Ready is the running server's response to /readyz.
 	Ready *readiness `json:"ready,omitempty"`
@@ -91,9 +93,9 @@ func (inv *invocation) doctorCommand() *cobra.Command {
 		Short: "Check the configuration, the store and the server, and count exchanges by result",
 		Long: "Doctor checks the configuration, the data directory, the store and the running server, and counts the " +
 			"exchanges (requests with their replies) by result. Exit code 0: all checks passed; 1: the configuration has " +
-			"faults, the data directory cannot be written, the store cannot be read, or the running server does not " +
-			"answer, is not ready or is degraded. Exchanges that were dropped, lost or set aside do not change the exit " +
-			"code.",
+			"faults, the data directory cannot be written, the store cannot be read or written, or the running server " +
+			"does not answer, is not ready or is degraded. Exchanges that were dropped, lost or set aside do not " +
+			"change the exit code.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &asJSON)
@@ -134,7 +136,7 @@ func (d *diagnosis) failedChecks() (names []string) {
 	if d.DataDirError != "" {
 		names = append(names, "data directory")
 	}
-	if d.StoreError != "" {
+	if d.StoreError != "" || d.StoreFault != "" {
 		names = append(names, "store")
 	}
 	if d.Ready != nil && (!d.Ready.Ready || d.Ready.Message != "ok") {
@@ -207,11 +209,17 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	if d.StoreError != "" {
 		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.StoreError))
 	}
+	if d.StoreFault != "" {
+		printWrapped(out, columns, "the store cannot be written: %s", report.Printable(d.StoreFault))
+	}
 	if d.EvictionPolicy != "" {
 		printWrapped(
 			out, columns, "warning: Redis deletes keys, such as sessions and counters, when memory is full (maxmemory-policy %s); "+
 				"set maxmemory-policy noeviction in Redis", report.Printable(d.EvictionPolicy),
 		)
+	}
+	if d.ClockWarning != "" {
+		printWrapped(out, columns, "warning: %s", d.ClockWarning)
 	}
 	if d.DataDirError != "" {
 		printWrapped(out, columns, "%s", report.Printable(d.DataDirError))
@@ -252,6 +260,10 @@ func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *con
 			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
 			storeErr = d.addUnlearned(ctx, reader)
 			d.EvictionPolicy = server.EvictionPolicy(ctx, reader)
+			d.ClockWarning = server.ClockWarning(tools.ClockDifference(ctx, reader))
+			if fault := server.WriteFault(ctx, reader); fault != nil {
+				d.StoreFault = fault.Error()
+			}
 		}
 	}
 	if hasServer && cfg.Store.URL == "" && errors.Is(storeErr, sqlite.ErrMissing) {

@@ -70,6 +70,7 @@ func run() int {
 			)
 		}),
 	}}
+	inv.tools.OnUnreplicated = func(err error) { fmt.Fprintln(os.Stderr, "precept: warning:", err) }
 	inv.tools.OnJudgeWait = judgeWaitReport(inv.stderr, time.Now)
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")

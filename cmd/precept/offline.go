@@ -57,6 +57,7 @@ func openOffline(
 		return nil, errors.Join(err, lock.Close())
 	}
 	options, err := tools.StoreOptions(cfg, backend)
+	options.Hooks.OnUnreplicated = tools.OnUnreplicated
 	if !locksDir {
 		options.Queue.Path = ""
 	}

@@ -95,6 +95,7 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	check("lease", errors.Join(err, s.ReleaseLease(t.Context(), "work", "me")))
 	_, err = s.Epoch(t.Context())
 	check("epoch", err)
+	check("await replicas", s.AwaitReplicas(t.Context()))
 	check("put opt-out marks", s.PutOptOutMarks(t.Context(), map[session.ID]session.OptOutMark{sessionID(5): {Turns: 1, Items: 1}}))
 	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now})
 	if err != nil {
@@ -149,6 +150,7 @@ func TestCallsFailWithoutALogin(t *testing.T) {
 func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
+	startReplica(t, server)
 	for _, shards := range []int{1, 256} {
 		callEveryMethod(t, server, url, shards)
 	}

@@ -65,11 +65,17 @@ func checkLesson(name string, text []byte) error {
 }
 
 // runLessonsScript runs lessons.lua. The result is the new version, "noted" if the call only appends to the audit log,
-// or "changed" if the lessons have changed since.
+// or "changed" if the lessons have changed since. It calls Options.OnUnreplicated if a failover could lose the change.
 func (b *Bank) runLessonsScript(ctx context.Context, args []any) (string, error) {
-	return doValue(ctx, b.store, "push lessons", func(c client) (string, error) {
+	reply, err := doValue(ctx, b.store, "push lessons", func(c client) (string, error) {
 		return b.store.script(ctx, c, "lessons", location{}, args...).Text()
 	})
+	if err == nil && reply != "changed" && b.store.options.OnUnreplicated != nil {
+		if err := b.store.AwaitReplicas(ctx); err != nil {
+			b.store.options.OnUnreplicated(err)
+		}
+	}
+	return reply, err
 }
 
 func (b *Bank) channel() string { return b.store.commonKey("lessons") }
@@ -262,7 +268,7 @@ func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
 
 // Now returns the Redis server's time.
 func (b *Bank) Now(ctx context.Context) (time.Time, error) {
-	return doValue(ctx, b.store, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
+	return b.store.Now(ctx)
 }
 
 // ReplaceSections replaces the registered sections, or returns bank.ErrChanged if they are not old.

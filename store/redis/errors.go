@@ -21,6 +21,8 @@ var (
 	ErrBusy = fmt.Errorf("Redis rejects writes at the moment: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrFull reports that Redis has reached maxmemory.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
+	// ErrDisk reports that Redis rejects all writes and PING, because Redis cannot write to its disk. Reads succeed.
+	ErrDisk = fmt.Errorf("Redis cannot write to its disk, and rejects all writes; free disk space, then run BGSAVE in Redis: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrAuth reports that Redis refuses the user or the password.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrTLS reports a failed TLS handshake, such as an untrusted certificate on the server or in precept.
@@ -93,7 +95,9 @@ func classifyReply(err error, text string) error {
 		kind = ErrDown
 	case strings.Contains(text, "non local key"): // a hash slot is moving to another node
 		kind = ErrBusy
-	case hasCode("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "MISCONF", "UNBLOCKED"):
+	case hasCode("MISCONF"):
+		kind = ErrDisk
+	case hasCode("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "UNBLOCKED"):
 		kind = ErrBusy
 	case hasCode("WRONGTYPE") || isDamagedValue(text):
 		kind = ErrCorrupt

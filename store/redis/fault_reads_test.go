@@ -306,7 +306,7 @@ func faults() map[fault]error {
 		"READONLY You can't write against a read only replica.":                   redis.ErrBusy,
 		"LOADING Redis is loading the dataset in memory":                          redis.ErrBusy,
 		"MOVED 1 127.0.0.1:1":                                                     redis.ErrBusy,
-		"MISCONF Redis is configured to save RDB snapshots, but it can't persist": redis.ErrBusy,
+		"MISCONF Redis is configured to save RDB snapshots, but it can't persist": redis.ErrDisk,
 		"OOM command not allowed when used memory > 'maxmemory'.":                 redis.ErrFull,
 		"NOPERM this user has no permissions to run the 'hget' command":           redis.ErrACL,
 		"NOAUTH Authentication required.":                                         redis.ErrAuth,

@@ -44,6 +44,11 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	return epoch, err
 }
 
+// Now returns the Redis server's time, which is the same for all replicas.
+func (s *Store) Now(ctx context.Context) (time.Time, error) {
+	return doValue(ctx, s, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
+}
+
 func hashEpoch(mark string, runIDs []string) string {
 	slices.Sort(runIDs)
 	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runIDs, " ")))

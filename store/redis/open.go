@@ -40,6 +40,8 @@ type Options struct {
 	MaxFeedback int
 	// Shards is the shard count in a new store; 0 means 256. An existing store keeps the old count.
 	Shards int
+	// OnUnreplicated, if set, is called if a failover could lose a change of the lessons, because AwaitReplicas failed.
+	OnUnreplicated func(err error)
 }
 
 // Store is a store in Redis, safe for concurrent use.

@@ -85,6 +85,35 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 }
 
+// The Redis replica is frozen, so a failover would restore the session.
+func TestForgetWarnsIfNoRedisReplicaHasTheDeletion(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	replica := storetest.StartRedis(t, "--replicaof", "127.0.0.1", server.Addr[strings.LastIndex(server.Addr, ":")+1:])
+	harness.Eventually(t, "a connected Redis replica", func() bool {
+		info, _ := replica.MustDo(t, "INFO", "replication").(string)
+		return strings.Contains(info, "master_link_status:up")
+	})
+	dir := t.TempDir()
+	p := harness.StartWithUpstream(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", server.URL())
+	for _, name := range []string{"first", "second"} {
+		p.Chat(t, http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"Sweep the yard."}]}`)
+	}
+	p.Stop()
+	for name, frozen := range map[string]bool{"first": false, "second": true} {
+		if frozen {
+			replica.Freeze(t)
+		}
+		out, stderr, code := harness.RunCommand(t, "", "forget", "--yes", "--session", name, "--store-url", server.URL(), "--data-dir", dir)
+		if warned := strings.Contains(stderr, "no Redis replica has acknowledged the change"); code != 0 || !strings.Contains(out, "(1 session)") || warned != frozen {
+			t.Errorf("forget with the replica frozen = %v: got exit code %d, output %s, standard error %s, want 0, 1 session, a warning %[1]v", frozen, code, out, stderr)
+		}
+		if frozen {
+			replica.Thaw(t)
+		}
+	}
+}
+
 // importCounts is the output of precept import. Fresh is the number of newly stored samples.
 type importCounts struct{ Transcripts, Exchanges, Samples, Fresh int }
 

@@ -221,3 +221,34 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 		t.Errorf("doctor --bandit-epsilon 3: got exit code %d, standard error %s, want %d and the flag", code, stderr, harness.ExitMisuse)
 	}
 }
+
+// Redis cannot write its snapshot, because a directory has the snapshot's name, and rejects writes and PING.
+func TestCommandsReadFromRedisWithAFullDisk(t *testing.T) {
+	server := storetest.StartRedis(t)
+	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", server.URL())
+	p.Chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"Sweep the yard."}]}`)
+	p.Stop()
+	dir, _ := server.MustDo(t, "CONFIG", "GET", "dir").([]any)
+	if err := os.Mkdir(filepath.Join(fmt.Sprint(dir[1]), "dump.rdb"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	server.MustDo(t, "CONFIG", "SET", "save", "3600 1")
+	server.MustDo(t, "BGSAVE")
+	harness.Eventually(t, "a failed snapshot", func() bool {
+		return strings.Contains(fmt.Sprint(server.MustDo(t, "INFO", "persistence")), "rdb_last_bgsave_status:err")
+	})
+	flags := []string{"--data-dir", p.Dir, "--store-url", server.URL()}
+	out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor"}, flags...)...)
+	text := strings.Join(strings.Fields(out), " ")
+	if code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || !strings.Contains(text, "exchanges ever 1") ||
+		!strings.Contains(text, "the store cannot be written: ") || !strings.Contains(text, "free disk space, then run BGSAVE in Redis") {
+		t.Errorf("doctor: got exit code %d, standard error %s, output\n%s\nwant 1, the counts, and the remedy", code, stderr, out)
+	}
+	if out := harness.MustRun(t, append([]string{"export", "--format", "openai"}, flags...)...); !strings.Contains(out, "Sweep the yard.") {
+		t.Errorf("export: got %s, want the stored conversation", out)
+	}
+	_, stderr, code = harness.RunCommand(t, "", append([]string{"forget", "--yes", "--tenant", "default"}, flags...)...)
+	if code != harness.ExitFailed || !strings.Contains(stderr, "free disk space") {
+		t.Errorf("forget: got exit code %d, standard error %s, want 1 and the remedy", code, stderr)
+	}
+}

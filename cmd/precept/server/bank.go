@@ -62,7 +62,7 @@ func (t *Tools) OpenRedisBank(cfg *configs.Config) (*redis.Bank, error) {
 	if url == "" || err != nil {
 		return nil, err
 	}
-	b, err := redis.OpenBank(redis.Options{URL: url, Now: t.Now})
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: t.Now, OnUnreplicated: t.OnUnreplicated})
 	if err != nil {
 		return nil, fmt.Errorf("lessons: %w", err)
 	}

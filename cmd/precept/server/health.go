@@ -110,6 +110,9 @@ func (h *health) readStoreCounts(ctx context.Context) {
 	if err != nil {
 		h.storeInfo.Problem = err.Error()
 	}
+	if h.storeInfo.Notice == "" {
+		h.storeInfo.Notice = ClockWarning(h.services.tools.ClockDifference(ctx, h.services.backend))
+	}
 }
 
 func backendKind(b Backend) string {

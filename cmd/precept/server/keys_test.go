@@ -59,13 +59,39 @@ func TestChangedEvictionPolicyIsReportedOnce(t *testing.T) {
 		}()
 		synctest.Wait()
 		isLRU.Store(true)
-		time.Sleep(5 * evictionInterval)
+		time.Sleep(5 * checkInterval)
 		stop()
 		if err := <-done; err != nil {
 			t.Fatal(err)
 		}
 		if n := strings.Count(output.String(), "maxmemory_policy=allkeys-lru"); n != 1 {
 			t.Errorf("got %d warnings about the eviction policy, want 1:\n%s", n, output.String())
+		}
+	})
+}
+
+// A difference that stays is reported once. A clock that was corrected and is wrong again is reported again.
+func TestClockDifferenceIsReportedOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var output bytes.Buffer
+		var ahead atomic.Int64
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() {
+			difference := func(context.Context) time.Duration { return time.Duration(ahead.Load()) }
+			done <- warnClock(difference, slog.New(slog.NewTextHandler(&output, nil)))(ctx)
+		}()
+		for _, d := range []time.Duration{0, -24 * time.Hour, 0, 24 * time.Hour} {
+			ahead.Store(int64(d))
+			time.Sleep(5 * checkInterval)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		if text := output.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "ahead=-24h0m0s") != 1 || strings.Count(text, "ahead=24h0m0s") != 1 {
+			t.Errorf("got log:\n%s\nwant one warning about each wrong clock", text)
 		}
 	})
 }

@@ -39,6 +39,9 @@ type Tools struct {
 	Random io.Reader // safe for concurrent use
 	// OnDamaged, if set, is called for a session skipped because a stored exchange is damaged.
 	OnDamaged func(ref session.Ref, err error)
+	// OnUnreplicated, if set, is called if a failover of Redis could lose a deletion, an opt-out, feedback or a lesson
+	// change.
+	OnUnreplicated func(err error)
 	// OnJudgeWait, if set, is called when the judge, a model that rates sessions, failed to answer and is asked again
 	// after d.
 	OnJudgeWait func(err error, d time.Duration)

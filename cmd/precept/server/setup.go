@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -43,6 +44,10 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 			"tenant", ref.Tenant, "session", ref.ID, "error", err,
 		)
 	})
+
+	tools.OnUnreplicated = func(err error) {
+		log.Warn("no Redis replica has the last change; if Redis fails over now, look whether the change is lost", "error", err)
+	}
 
 	// Lock the data directory against a second precept. Agents do not need the disk, so precept also starts if the
 	// directory cannot be written.
@@ -90,7 +95,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	}
 	hooks := &storeOptions.Hooks
 	hooks.OnFailure, hooks.OnPanic, hooks.OnRecovery = failures.report, failures.reportPanic, failures.storeRecovered
-	hooks.OnDamage = tools.OnDamaged
+	hooks.OnDamage, hooks.OnUnreplicated = tools.OnDamaged, tools.OnUnreplicated
 	hooks.OnOutboxRecovery, hooks.OnErasure = failures.outboxRecovered, s.clearAdminCaches
 	storeOptions.Content.Secret, storeOptions.BackendAbsent = []byte(keys.pair.Secret), opened.isUnavailable
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
@@ -224,6 +229,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	if keys.isFleet {
 		s.addWorker("fleet keys", keys.follow(s.proxy, log))
 		s.addWorker("eviction policy", warnEviction(func(ctx context.Context) string { return EvictionPolicy(ctx, opened.backend) }, log))
+		s.addWorker("clock", warnClock(func(ctx context.Context) time.Duration { return tools.ClockDifference(ctx, opened.backend) }, log))
 	}
 
 	// Show successes and failures in the lesson directory's index.

@@ -145,7 +145,8 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStor
 	return hex.EncodeToString(sum[:6]), nil
 }
 
-// openRedisStore opens the store in Redis for a command. Unlike a server, it fails if Redis does not answer.
+// openRedisStore opens the store in Redis for a command. Unlike a server, it fails if Redis does not answer. A Redis
+// with a full disk answers reads.
 func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: t.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
@@ -153,7 +154,7 @@ func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (Comman
 	}
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
-	if err := db.Ping(ctx); err != nil {
+	if err := db.Ping(ctx); err != nil && !errors.Is(err, redis.ErrDisk) {
 		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
@@ -229,8 +230,8 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	return opened, nil
 }
 
-// evictionInterval is the pause between two reads of Redis' eviction policy, which can change while Redis runs.
-const evictionInterval = time.Minute
+// checkInterval is the pause between two checks of Redis' eviction policy and of the clocks.
+const checkInterval = time.Minute
 
 // warnEviction returns a worker that logs a warning when Redis begins to delete keys because memory is full. policy is
 // EvictionPolicy.
@@ -247,7 +248,77 @@ func warnEviction(policy func(ctx context.Context) string, log *slog.Logger) fun
 			select {
 			case <-ctx.Done():
 				return nil
-			case <-time.After(evictionInterval):
+			case <-time.After(checkInterval):
+			}
+		}
+	}
+}
+
+// maxClockDifference is the largest difference between this machine's clock and Redis' clock without a warning.
+const maxClockDifference = 5 * time.Second
+
+// ageNow returns the function from which a fleet measures the age of sessions, or nil for a backend without Redis. The
+// function returns the earlier and the later of this machine's time and Redis' time: a machine with a clock a day ahead
+// would close and delete all replicas' sessions a day early, and for a machine with a clock a day behind, the other
+// replicas' sessions begin in the future.
+func (t *Tools) ageNow(backend Backend) func(ctx context.Context) (earliest, latest time.Time, err error) {
+	db, ok := backend.(*redis.Store)
+	if !ok {
+		return nil
+	}
+	return func(ctx context.Context) (earliest, latest time.Time, err error) {
+		shared, err := db.Now(ctx)
+		if now := t.Now(); err != nil || now.Before(shared) {
+			return now, shared, err
+		}
+		return shared, t.Now(), nil
+	}
+}
+
+// ClockDifference returns the time by which this machine's clock is ahead of Redis' clock, or 0 if the difference is
+// unknown or at most maxClockDifference.
+func (t *Tools) ClockDifference(ctx context.Context, backend Backend) time.Duration {
+	db, ok := backend.(*redis.Store)
+	if !ok {
+		return 0
+	}
+	before := t.Now()
+	shared, err := db.Now(ctx)
+	after := t.Now()
+	if err != nil || !shared.Before(before.Add(-maxClockDifference)) && !shared.After(after.Add(maxClockDifference)) {
+		return 0
+	}
+	return after.Sub(shared).Round(time.Second)
+}
+
+// ClockWarning describes a clock difference; "" means none.
+func ClockWarning(ahead time.Duration) string {
+	if ahead == 0 {
+		return ""
+	}
+	direction := "ahead of"
+	if ahead < 0 {
+		direction = "behind"
+	}
+	return fmt.Sprintf("this machine's clock is %s %s Redis' clock, so sessions close too early or too late; set both clocks, for example with NTP", ahead.Abs(), direction)
+}
+
+// warnClock returns a worker that logs a warning when this machine's clock begins to differ from Redis' clock.
+// difference is Tools.ClockDifference.
+func warnClock(difference func(ctx context.Context) time.Duration, log *slog.Logger) func(context.Context) error {
+	return func(ctx context.Context) error {
+		reported := time.Duration(0)
+		for {
+			if d := difference(ctx); (d - reported).Abs() > maxClockDifference {
+				reported = d
+				if d != 0 {
+					log.Warn("the machine's clock differs from Redis' clock, so sessions close too early or too late; set both clocks, for example with NTP", "ahead", d.String())
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(checkInterval):
 			}
 		}
 	}
@@ -261,6 +332,18 @@ func EvictionPolicy(ctx context.Context, backend Backend) string {
 	}
 	policy, _ := db.EvictionPolicy(ctx)
 	return policy
+}
+
+// WriteFault returns the reason why a Redis that answers reads rejects all writes, or nil.
+func WriteFault(ctx context.Context, backend Backend) error {
+	db, ok := backend.(*redis.Store)
+	if !ok {
+		return nil
+	}
+	if err := db.Ping(ctx); errors.Is(err, redis.ErrDisk) {
+		return err
+	}
+	return nil
 }
 
 // warnLayout warns that a store in Redis must be migrated to shards (parts with keys in one Redis cluster slot), or
@@ -294,7 +377,7 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	}
 	optOut, err := NewOptOut(cfg)
 	return store.Options{
-		Now: t.Now, Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: sharedBackend[store.Fleet](backend),
+		Now: t.Now, AgeNow: t.ageNow(backend), Replica: hex.EncodeToString(replica[:]), Backend: backend, Fleet: sharedBackend[store.Fleet](backend),
 		LookupTimeout: cfg.Limits.LookupTimeout, MaxSessions: cfg.Limits.Sessions, MaxTenantSessions: tenantSessions(cfg),
 		Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 		Queue: store.QueueOptions{
@@ -317,7 +400,7 @@ func tenantSessions(cfg *configs.Config) int {
 // LearnOptions returns a learner's options.
 func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
-		Now: t.Now, Backend: backend, Fleet: sharedBackend[learn.Fleet](backend), Reward: rewardDefinition(cfg),
+		Now: t.Now, Backend: backend, Fleet: sharedBackend[learn.Fleet](backend), AgeNow: t.ageNow(backend), Reward: rewardDefinition(cfg),
 		KeepSamples: cfg.Learning.Enabled,
 	}
 }
