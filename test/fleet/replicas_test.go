@@ -134,7 +134,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	if left := harness.FilesWith(harness.Dump(t, server), lateWord); len(left) > 0 {
 		t.Fatalf("Redis keys with the session before the replica restarts: got %v, want none", left)
 	}
-	const undelivered = "a replica has not delivered to Redis yet"
+	const undelivered = "that they have not yet written to Redis"
 	forget(lateWord, 1, undelivered, "--store-url", server.URL())
 	forget(lateWord+"-again", 1, undelivered, "--store-url", server.URL())
 	p := start(dirs[1])

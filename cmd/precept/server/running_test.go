@@ -75,7 +75,7 @@ func TestAdminActionsTakeEffectOnRunningServer(t *testing.T) {
 		t.Error("lesson page: the backtest lacks 3 matches in 4 sessions")
 	}
 	eventually(t, "stored session count on /breakdown", func() bool {
-		return strings.Contains(s.getPage("/breakdown"), "10 withheld. 3 such sessions are stored")
+		return strings.Contains(s.getPage("/breakdown"), "10 withheld. 3 closed sessions with a reward are stored")
 	})
 	exports := map[string]string{}
 	for _, format := range []string{"mplp", "openai", "experiment"} {
