@@ -156,7 +156,7 @@ func likeness(f frame, l *backtest.LikenessCounts) g.Node {
 	}
 	effect := "The lesson is injected in such sessions, and measured separately."
 	if !l.Injected {
-		effect = "The lesson is not injected in such sessions. To inject it, write like: true into the lesson, and set match.like to on."
+		effect = "The lesson is not injected in such sessions. To inject it, add `like: true` to the lesson, and set `match.like` to `on`."
 	}
 	return g.Group{
 		h.P(g.Text("By similar words (likeness), the lesson would have fired in "), h.Strong(g.Text(countText(l.Sessions))),

@@ -49,7 +49,7 @@ func (s *Server) breakdown(c echo.Context) error {
 	switch v.reading = errors.Is(err, errComputing); {
 	case v.reading:
 	case err != nil:
-		s.log(c).Error("the stored sessions cannot be read for the breakdown; precept doctor checks the store", "tenant", q.Tenant, "error", err)
+		s.log(c).Error("the stored sessions cannot be read for the breakdown; to check the store, run `precept doctor`", "tenant", q.Tenant, "error", err)
 		page.Live, page.Problem = false, "The stored sessions cannot be read; the log has the reason. "+
 			"Requests are not affected."
 	default:

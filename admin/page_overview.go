@@ -251,7 +251,7 @@ func (v *overviewView) effects(f frame) g.Node {
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with the 95% interval",
 		v.pageReport.report.Global.Bands, nil, v.pageReport.sinceStart(""))
 	if drawn == nil {
-		drawn = mutedText(g.Textf("The chart starts with the effect's second value. An effect needs %d sessions with a reward, at least %d of them treated and %d control.", trial.MinPicks, trial.MinPerArm, trial.MinPerArm))
+		drawn = mutedText(g.Textf("The chart starts when the effect has been computed twice. precept computes an effect from %d sessions with a reward, with at least %d in the treated and %d in the control group.", trial.MinPicks, trial.MinPerArm, trial.MinPerArm))
 	}
 	return g.Group{
 		heading("effects", "Effect per lesson"),

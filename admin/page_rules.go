@@ -51,7 +51,7 @@ func (s *Server) rulesPage(c echo.Context) error {
 		case v.reading:
 			page.Live = true
 		case err != nil:
-			s.log(c).Error("the captured sessions cannot be read for the rules files; precept doctor checks the store", "tenant", r.key.Tenant, "error", err)
+			s.log(c).Error("the captured sessions cannot be read for the rules files; to check the store, run `precept doctor`", "tenant", r.key.Tenant, "error", err)
 			page.Problem = "The captured sessions cannot be read; the log has the reason. Requests are not affected."
 		default:
 			v.sessions, v.files, page.Live = scan.Sessions, scan.Files(), page.Live || old
@@ -123,7 +123,7 @@ func (v *rulesView) state(name *rules.RegisteredSection, x *rules.SeenSection) g
 	case edited:
 		return g.Group{g.Text("not measured"), smallLine(g.Text("edited since the registration: register the section again"))}
 	case x.Forbids != "":
-		return g.Group{g.Text("not measured"), smallLine(untrustedText("the section forbids something (" + x.Forbids + "): precept rules measure needs --force"))}
+		return g.Group{g.Text("not measured"), smallLine(untrustedText("the section forbids something (" + x.Forbids + "): `precept rules measure` needs --force"))}
 	}
 	return g.Text("not measured")
 }

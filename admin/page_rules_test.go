@@ -53,7 +53,7 @@ func TestRulesPageShowsSectionStateAndEffect(t *testing.T) {
 		"/home/ada/CLAUDE.md", `<tr id="claude.md-voice">`, "finished: no material effect", "51 sessions with the section, 49 without",
 		"with the section: 4,000 input tokens a session, 50% cached, 0.0080\u00a0USD; without: 3,000 input tokens a session, 25% cached, 0.0075\u00a0USD",
 		"the measurement saves about 0.0245\u00a0USD in 49 rewarded sessions",
-		"forbids something (secrets): precept rules measure needs --force", "not measurable", "occurs twice", "Other registered sections", `<tr id="claude.md-gone">`,
+		"forbids something (secrets): `precept rules measure` needs --force", "not measurable", "occurs twice", "Other registered sections", `<tr id="claude.md-gone">`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the rules page lacks %q", want)

@@ -48,16 +48,25 @@ func (v *runView) html(f frame) g.Node {
 	var cost *float64 // known costs added up
 	unpriced := 0     // sessions with tokens but no known cost
 	var first, last time.Time
+	listed := map[string]bool{} // by ID
+	for i := range v.run.Sessions {
+		listed[v.run.Sessions[i].ID] = true
+	}
 	for i := range v.run.Sessions {
 		x := &v.run.Sessions[i]
-		turns, loops, input = turns+x.Turns, loops+x.Loops, input+x.Input
-		if x.Cost != nil {
+		turns, loops = turns+x.Turns, loops+x.Loops
+		switch {
+		case listed[x.Parent]: // the parent's input and cost include the sub-agent's
+		case x.Cost != nil:
 			if cost == nil {
 				cost = new(float64)
 			}
-			*cost += *x.Cost
-		} else if x.Input > 0 || x.Output != nil && *x.Output > 0 {
-			unpriced++
+			input, *cost = input+x.Input, *cost+*x.Cost
+		default:
+			input += x.Input
+			if x.Input > 0 || x.Output != nil && *x.Output > 0 {
+				unpriced++
+			}
 		}
 		if x.Errors != nil {
 			errors += *x.Errors

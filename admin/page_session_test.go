@@ -155,7 +155,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			"<small>removed at random: a rules file section; turn 4; the probability of keeping the section was 0.50</small>",
 			"<small>removed at random: a rules file section; the run's sessions share the random assignment; the probability of keeping the section was 0.50</small>",
 			"<small>requests in the run keep a rules file section; the run's sessions share the random assignment; the probability of keeping the section was",
-			"better lessons took all places", "expects no gain above the cost", "the reason was not stored", `class="not_matched"`,
+			"better lessons took all places", "expects less gain than the inserted tokens cost", "the reason was not stored", `class="not_matched"`,
 		}},
 	} {
 		checkPage(t, name, sessionPageWith(t, tc.change), tc.wantText...)

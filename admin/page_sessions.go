@@ -48,13 +48,13 @@ func (s *Server) sessionsPage(c echo.Context) error {
 		v.facets, old, err = s.facets(c, &q, maxPageWait)
 		v.counting = errors.Is(err, errComputing) || err == nil && old && v.facets.RowsRead == 0
 		if err != nil && !v.counting {
-			s.log(c).Error("the session filters cannot be counted; precept doctor checks the store", "tenant", q.Tenant, "error", err)
+			s.log(c).Error("the session filters cannot be counted; to check the store, run `precept doctor`", "tenant", q.Tenant, "error", err)
 			page.Problem = "The filter counts are missing; the log has the reason."
 		}
 		page.Live = page.Live || old && q.After == ""
 	}
 	if v.views, err = s.viewsFor(c); err != nil {
-		s.log(c).Error("saved views cannot be read; precept doctor checks the store", "tenant", q.Tenant, "error", err)
+		s.log(c).Error("saved views cannot be read; to check the store, run `precept doctor`", "tenant", q.Tenant, "error", err)
 		page.Problem = cmp.Or(page.Problem, "The saved views cannot be read; the log has the reason.")
 	}
 	return s.show(c, page)

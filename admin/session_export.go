@@ -33,7 +33,7 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 	case c.QueryParam("order") != "" && !slices.Contains(startOrders(), c.QueryParam("order")):
 		return echo.NewHTTPError(http.StatusBadRequest, "order: an export has only the orders newest and oldest, because the whole store has no other order")
 	case q.After != "" || q.Limit != 0:
-		return echo.NewHTTPError(http.StatusBadRequest, "an export has no pages: omit after and limit")
+		return echo.NewHTTPError(http.StatusBadRequest, "an export has no pages; omit the parameters `after` and `limit`")
 	}
 	q.Limit = store.MaxRows
 	w := &lateHeader{c.Response(), "application/x-ndjson", "precept-sessions.jsonl"}

@@ -110,7 +110,7 @@ func fateReason(x *store.Fate) string {
 	case trial.PassedRoom:
 		return matched + "; no room for the text (inject.budget_bytes)"
 	case trial.PassedRank:
-		return matched + "; the chooser expects no gain above the cost"
+		return matched + "; the chooser expects less gain than the inserted tokens cost"
 	}
 	return matched + "; the reason was not stored"
 }

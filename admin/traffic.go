@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"precept/internal/price"
 	"precept/store"
 )
 
@@ -68,8 +69,9 @@ const (
 // upstreamKind is the prefix for failed replies in SessionItem.Kinds, such as upstream-429.
 const upstreamKind = "upstream-"
 
-func (t *TrafficSum) add(x *store.SessionItem, cost *float64) {
-	t.Sessions, t.Turns, t.Input, t.Cached, t.Written = t.Sessions+1, t.Turns+x.Turns, t.Input+x.Input, t.Cached+x.Cached, t.Written+x.Written
+// addSession adds the figures of one session except the input tokens and the cost.
+func (t *TrafficSum) addSession(x *store.SessionItem) {
+	t.Sessions, t.Turns = t.Sessions+1, t.Turns+x.Turns
 	hasFailed := false
 	for _, kind := range x.ErrorKinds {
 		if status, ok := strings.CutPrefix(kind, upstreamKind); ok {
@@ -83,22 +85,26 @@ func (t *TrafficSum) add(x *store.SessionItem, cost *float64) {
 	if hasFailed {
 		t.Failed++
 	}
-	tokens := x.Input
 	if x.Errors != nil && x.Output != nil {
-		t.Errors, t.Output, tokens = t.Errors+*x.Errors, t.Output+*x.Output, tokens+*x.Output
+		t.Errors, t.Output = t.Errors+*x.Errors, t.Output+*x.Output
 	} else {
 		t.Unknown++
 	}
+	if x.Seconds > 0 {
+		t.durations = append(t.durations, x.Seconds)
+	}
+}
+
+// addTokens adds input tokens, and the cost of input and output.
+func (t *TrafficSum) addTokens(tokens price.Tokens, cost *float64) {
+	t.Input, t.Cached, t.Written = t.Input+tokens.Input, t.Cached+tokens.Cached, t.Written+tokens.Written
 	switch {
 	case cost != nil && t.Cost == nil:
 		t.Cost = new(*cost)
 	case cost != nil:
 		*t.Cost += *cost
-	case tokens > 0:
+	case tokens.Input+tokens.Output > 0:
 		t.Unpriced++
-	}
-	if x.Seconds > 0 {
-		t.durations = append(t.durations, x.Seconds)
 	}
 }
 
@@ -120,23 +126,45 @@ func (t *TrafficSum) sessionsWith(status string) int { return t.statuses[status]
 // computeTraffic returns the selected sessions' traffic. Hours and days begin in zone.
 func computeTraffic(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time, zone *time.Location) Traffic {
 	t := Traffic{Currency: p.Currency, SessionsRead: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}, Tenants: []TrafficRow{}}
-	models, agents, priceSession := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.costFunc()
+	models, agents, priceOf, priceSession := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.priceFunc(), p.costFunc()
 	if len(r.Sessions) > 0 {
 		t.setBuckets(r, q, now, zone)
 	}
+	var selected []*store.SessionItem
+	isSelected := map[string]bool{} // by ID
 	for i := range r.Sessions {
-		x := &r.Sessions[i]
-		if x.Started.Before(t.Since) || !x.Started.Before(t.Until) || !q.Selects(x) {
-			continue
+		if x := &r.Sessions[i]; !x.Started.Before(t.Since) && x.Started.Before(t.Until) && q.Selects(x) {
+			selected, isSelected[x.ID] = append(selected, x), true
 		}
-		cost := priceSession(x)
-		t.Sum.add(x, cost)
+	}
+	for _, x := range selected {
 		n, _ := slices.BinarySearchFunc(t.Buckets, x.Started, func(b TrafficBucket, at time.Time) int {
 			return ifElse(at.Before(b.Until), 1, -1)
 		})
-		t.Buckets[n].Sum.add(x, cost)
-		rowFor(models, x.Model).Sum.add(x, cost)
-		rowFor(agents, x.Agent).Sum.add(x, cost)
+		all := [...]*TrafficSum{&t.Sum, &t.Buckets[n].Sum, &rowFor(agents, x.Agent).Sum}
+		for _, sum := range all {
+			sum.addSession(x)
+		}
+		rowFor(models, x.Model).Sum.addSession(x)
+		if isSelected[x.Parent] { // the parent's tokens include the sub-agent's tokens
+			continue
+		}
+		tokens := price.Tokens{Input: x.Input, Cached: x.Cached, Written: x.Written}
+		if x.Output != nil {
+			tokens.Output = *x.Output
+		}
+		cost := priceSession(x)
+		for _, sum := range all {
+			sum.addTokens(tokens, cost)
+		}
+		for j := range x.Models {
+			m := &x.Models[j]
+			var cost *float64
+			if modelPrice := priceOf(m.Model); modelPrice != nil {
+				cost = new(modelPrice.Cost(m.Tokens()))
+			}
+			rowFor(models, m.Model).Sum.addTokens(m.Tokens(), cost)
+		}
 	}
 	t.Sum.setAggregates()
 	for i := range t.Buckets {

@@ -62,9 +62,9 @@ func (v *trafficView) failureNotes() g.Node {
 	t := &v.traffic.Sum
 	statuses := len(t.Statuses)
 	return g.Group{
-		g.If(statuses == 0, mutedText(g.Text("No session has a failed model API reply."))),
+		g.If(statuses == 0, mutedText(g.Text("In no session did a model API reply fail."))),
 		g.If(statuses > 0, mutedText(
-			g.Textf("%s of %s had a failed model API reply. ", countText(t.Failed), countNoun(t.Sessions, "session")),
+			g.Textf("A model API reply failed in %s of %s. ", countText(t.Failed), countNoun(t.Sessions, "session")),
 			g.Text("A status of 400 or more is a failure, such as 429 for too many requests. A session counts once per status. "),
 			g.If(statuses > maxStatuses, g.Textf("The charts show the %d most frequent of %d statuses.", maxStatuses, statuses)),
 		)),

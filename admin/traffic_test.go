@@ -273,3 +273,34 @@ func TestTrafficPageStatesRangeAndMissingData(t *testing.T) {
 		}
 	}
 }
+
+// A parent session's input and cost include the sub-agents' tokens, so the sums count the tokens once, each with its
+// model. If the parent is not selected, the sub-agent's tokens count.
+func TestTrafficCountsSubAgentTokensOnce(t *testing.T) {
+	at := trafficNow.Add(-time.Hour)
+	r := store.Recent{Complete: true, OldestStart: at, Sessions: []store.SessionItem{
+		{
+			ID: "main", Model: "large", Started: at, Input: 1500, Output: new(int64(100)), Errors: new(0),
+			Models: []store.ModelUsage{{Model: "large", Input: 1000, Output: 100}, {Model: "small", Input: 500, Output: 50}},
+		},
+		{
+			ID: "sub", Parent: "main", Model: "small", Started: at, Input: 500, Output: new(int64(50)), Errors: new(0),
+			Models: []store.ModelUsage{{Model: "small", Input: 500, Output: 50}},
+		},
+	}}
+	prices := &Prices{Models: &price.Table{Entries: []price.Entry{{Pattern: "large", Price: price.Price{Input: 1000, Output: 1000}}, {Pattern: "small", Price: price.Price{Input: 100, Output: 100}}}}}
+	got := computeTraffic(&r, &store.SessionQuery{}, prices, trafficNow, time.UTC)
+	if x := got.Sum; x.Sessions != 2 || x.Input != 1500 || x.Output != 150 || x.Cost == nil || fmt.Sprintf("%.4f", *x.Cost) != "1.1550" || x.Unpriced != 0 {
+		t.Errorf("sum: got %s, want 2 sessions, 1,500 input and 150 output tokens, and the cost 1.155", asJSON(t, x))
+	}
+	for _, row := range got.Models {
+		want := map[string]int64{"large": 1000, "small": 500}[row.Value]
+		if row.Sum.Sessions != 1 || row.Sum.Input != want {
+			t.Errorf("model %s: got %s, want 1 session and %d input tokens", row.Value, asJSON(t, row.Sum), want)
+		}
+	}
+	got = computeTraffic(&r, &store.SessionQuery{Model: "small"}, prices, trafficNow, time.UTC)
+	if x := got.Sum; x.Sessions != 1 || x.Input != 500 || x.Cost == nil || fmt.Sprintf("%.4f", *x.Cost) != "0.0550" {
+		t.Errorf("sum of the sub-agent's model: got %s, want 1 session, 500 input tokens and the cost 0.055", asJSON(t, x))
+	}
+}

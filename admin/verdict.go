@@ -25,7 +25,7 @@ func advise(l *report.Row) advice {
 		a.NextAction = "Nothing to do: no session gets this text any more. The numbers stay."
 	case "shown otherwise":
 		if a.Group != "harms" {
-			a.NextAction = "Nothing to do: the lesson now has another presentation, with a separate row. These numbers stay."
+			a.NextAction = "Nothing to do: the lesson is now shown in another form (as advice or as a caution), which has a separate row. These numbers stay."
 		}
 	case "paused":
 		return advice{Words: "paused", NextAction: "Resume the lesson to continue measuring it: no new session gets a paused lesson.", Group: a.Group}
@@ -64,7 +64,7 @@ func verdictAdvice(l *report.Row) advice {
 	case report.LikelyHelps, report.LikelyHarms, report.Unproven:
 		a.NextAction = strings.TrimSpace(a.NextAction + " " + missingPicks(l))
 		if l.Matched == 0 && l.OpenMatched == 0 && l.Weeks == nil && l.Trial == "" {
-			a.NextAction = "No session in this report has matched the text: test the triggers (precept lessons backtest)."
+			a.NextAction = "No session in this report has matched the current text. To test the triggers, run `precept lessons backtest`."
 		}
 		a.Tone = ifElse(l.Verdict == report.LikelyHarms, "warn", "")
 	}
@@ -88,7 +88,7 @@ func missingPicks(l *report.Row) string {
 	case l.Weeks != nil:
 		return text + fmt.Sprintf(", about %.0f weeks at this rate.", math.Ceil(*l.Weeks))
 	case l.OpenMatched > 0:
-		return text + "; " + countNoun(l.OpenMatched, "open session") + " matched and will count after closing."
+		return text + "; " + countNoun(l.OpenMatched, "open session") + " matched and will count once closed."
 	default:
 		return text + "."
 	}

@@ -32,8 +32,8 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		}
 	}
 	for row, want := range map[*report.Row]string{
-		{OpenMatched: 12, NeedsPicks: 50}: report.Unproven.Advice() + " An effect needs 50 more picks with a reward; 12 open sessions matched and will count after closing.",
-		{NeedsPicks: 50}:                  "No session in this report has matched the text: test the triggers (precept lessons backtest).",
+		{OpenMatched: 12, NeedsPicks: 50}: report.Unproven.Advice() + " An effect needs 50 more picks with a reward; 12 open sessions matched and will count once closed.",
+		{NeedsPicks: 50}:                  "No session in this report has matched the current text. To test the triggers, run `precept lessons backtest`.",
 	} {
 		row.State, row.Verdict = "active", report.Unproven
 		if got := advise(row).NextAction; got != want {
@@ -50,7 +50,7 @@ func TestAdviceDependsOnStateFirst(t *testing.T) {
 		"candidate":       "Read it, then approve or reject it in the queue.",
 		"quarantined":     "Read it, then approve or reject it in the queue.",
 		"edited":          "Nothing to do: no session gets this text any more. The numbers stay.",
-		"shown otherwise": "Nothing to do: the lesson now has another presentation, with a separate row. These numbers stay.",
+		"shown otherwise": "Nothing to do: the lesson is now shown in another form (as advice or as a caution), which has a separate row. These numbers stay.",
 		"removed":         "Nothing to do: the lesson is not active. The numbers stay.",
 		"paused":          "Resume the lesson to continue measuring it: no new session gets a paused lesson.",
 		"archived":        "Nothing to do: the lesson is not active. The numbers stay.",
@@ -75,7 +75,7 @@ func TestAdviceDependsOnStateFirst(t *testing.T) {
 	}
 	for _, harm := range []report.Verdict{report.ProvenHarms, report.TrialHarms, report.Harms} {
 		got := advise(&report.Row{State: "shown otherwise", Verdict: harm}).NextAction
-		if want := "The lesson now has another presentation, with a separate row. " + harm.Advice(); got != want {
+		if want := "The lesson is now shown in another form (as advice or as a caution), which has a separate row. " + harm.Advice(); got != want {
 			t.Errorf("%s, shown otherwise: got next step %q, want %q", harm, got, want)
 		}
 	}

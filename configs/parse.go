@@ -175,7 +175,7 @@ func (d *decoder) readFlags(c *Config, given map[string]string) {
 	}
 	for path := range rest {
 		d.source = "flags"
-		d.addFault(path, nil, "", "is not a key; precept serve --help lists the flags")
+		d.addFault(path, nil, "", "is not a key; `precept serve --help` lists the flags")
 	}
 }
 

@@ -90,7 +90,7 @@ func indexedKey(path string, i int) string { return fmt.Sprintf("%s[%d]", path, 
 func (v *validator) checkKeys() {
 	c := v.config
 	if c.Tenancy == "keys" {
-		v.require(len(c.Keys) > 0, "keys", "", "is empty, but tenancy is keys, so every client would be refused; list at least one key")
+		v.require(len(c.Keys) > 0, "keys", "", "is empty, so with `tenancy: keys` every client would be refused; list at least one key")
 	} else {
 		v.require(len(c.Keys) == 0, "keys", "", "has no effect while tenancy is "+c.Tenancy+"; set tenancy to keys, or remove the list")
 	}

@@ -63,7 +63,7 @@ func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.
 // (origin.go).
 func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
 	if len(lesson.Checker{Now: w.Distiller.o.Now()}.CheckLesson(l, w.book)) > 0 {
-		return "the lesson checks have findings (precept lessons lint)", nil
+		return "the lesson checks have findings (see `precept lessons lint`)", nil
 	}
 	if why := riskReason(l.Title + "\n" + l.Advice); why != "" {
 		return why, nil

@@ -30,7 +30,7 @@ func riskReason(advice string) string {
 			words  wordSet
 			reason string
 		}{
-			{wordList("fetches"), "the advice fetches something or runs a program from elsewhere"},
+			{wordList("fetches"), "the advice tells the agent to download something or to run a downloaded program"},
 			{wordList("installs"), "the advice installs something"},
 			{wordList("deletes"), "the advice deletes something"},
 			{wordList("publishes"), "the advice publishes or sends something"},

@@ -87,7 +87,7 @@ func lessonLine(l *lesson.Lesson) string {
 	if line := lesson.SanitizeLine(lessonID(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
 	}
-	return lessonID(l) + " is not shown: the lesson holds a delimiter from precept's blocks"
+	return lessonID(l) + " is not shown, because the lesson contains a line that begins or ends an inserted block"
 }
 
 func quarantineNotice(all ...*lesson.Lesson) []string {

@@ -87,7 +87,7 @@ func misdirectedError(endpoints map[string]map[string]echo.HandlerFunc, c echo.C
 		case strings.Count(below, "/") == 1 && endpoints[endpoint+"/:id"] != nil:
 			methods = endpoints[endpoint+"/:id"]
 		case below != "" || methods == nil:
-			return newAPIError(wire.NoDialect, http.StatusNotFound, "precept answers "+endpoint+" itself, and knows no such path below it; correct the path")
+			return newAPIError(wire.NoDialect, http.StatusNotFound, "precept answers "+endpoint+" itself, and has no such path; correct the path")
 		}
 		allow := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
 		c.Response().Header().Set("Allow", allow)

@@ -24,7 +24,7 @@ func (u *unsupportedRequests) add(log func() *slog.Logger, path string, now time
 		return
 	}
 	u.lastLog = now
-	log().Warn("a request to an unsupported API was forwarded without lessons and samples; use the provider's OpenAI-compatible or Anthropic API (known limits: docs/AGENTS.md)",
+	log().Warn("a request to an unsupported API was forwarded, but gets no lessons and is not stored; use the provider's OpenAI-compatible or Anthropic API (known limits: docs/AGENTS.md)",
 		"path", redactForLog(path[:min(len(path), 200)]), "count", u.count)
 }
 

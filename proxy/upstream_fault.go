@@ -216,7 +216,7 @@ func responseFailure(err error, reached stage, up *hop, via *hop) string {
 	case reached == stageTLS && isClosed(err):
 		return "closed the connection in the TLS handshake; check the host and port in " + up.setting + ", and firewalls that decrypt TLS" + viaText(via)
 	case reached == stageTLS:
-		return "and precept did not agree on TLS; check whether " + up.setting + " must begin with http:// or https://, and that the server accepts TLS 1.2 or newer" + viaText(via)
+		return "and precept did not agree on TLS; check whether " + up.setting + " must begin with http:// or https://, and whether the server accepts TLS 1.2 or newer" + viaText(via)
 	case isClosed(err):
 		return "closed the connection without an answer; try again, and read the upstream's log if the failure recurs" + viaText(via)
 	case strings.Contains(text, "stream error: stream ID "), strings.Contains(text, "http2: server sent GOAWAY"): // no exported types

@@ -12,7 +12,7 @@ import (
 // Account counts a data directory's exchanges since the directory was first used.
 type Account = outbox.Account
 
-var errOldSpool = errors.New("exchanges are still in an earlier release's spool; start precept serve to move them to the outbox") //nolint:gochecknoglobals // an error to compare with
+var errOldSpool = errors.New("exchanges are still in an earlier release's spool; start `precept serve` to move them to the outbox") //nolint:gochecknoglobals // an error to compare with
 
 // Account returns the current account; ok is false if there is no outbox.
 func (s *Store) Account() (a Account, ok bool) {

@@ -151,7 +151,7 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 		t.Signals.Quota.Add(signals)
 	}
 	h.deps.onFailure(label.StepOutbox, fmt.Errorf(
-		"%s is full (%s): %d new exchanges and %d signals from the traffic were dropped; repair the store, or raise %s",
+		"%s is full (%s): %d new exchanges and %d implicit ratings were dropped; repair the store, or raise %s",
 		full, limit, exchanges, signals, limit))
 }
 

@@ -18,7 +18,8 @@ type SessionItem struct {
 	ID       string    `json:"session_id"`
 	Name     string    `json:"name"`
 	Tenant   string    `json:"tenant"`
-	Run      string    `json:"run,omitempty"` // run or parent session name
+	Run      string    `json:"run,omitempty"`    // run or parent session name
+	Parent   string    `json:"parent,omitempty"` // a sub-agent's parent session, whose input tokens and cost include this session's
 	Agent    string    `json:"agent"`
 	Model    string    `json:"model,omitempty"`
 	Dialect  string    `json:"dialect,omitempty"`
@@ -192,6 +193,9 @@ func (b *itemBuilder) itemFromRecord(ctx context.Context, l *session.ListedSessi
 	}
 	if u != nil && u.record != nil {
 		assignment = &u.record.Assignment
+		if !u.record.Unit.IsRun {
+			x.Parent = u.record.Identity.ID.String()
+		}
 		x.Control, x.Excluded = assignment.Control, x.Excluded || assignment.Excluded
 		x.ExcludedFor = cmp.Or(x.ExcludedFor, assignment.ExcludedFor)
 		x.Closed = x.Closed || u.closed || u.settled.Version > 0

@@ -14,7 +14,7 @@ func Advices() []Advice {
 		{Invalid, "Do not use the effect. Check the dashboard's page Health for sessions that were dropped or counted twice."},
 		{ProvenHelps, "Keep the lesson."},
 		{ProvenHarms, "Retire or rewrite the lesson: a new text starts a new measurement."},
-		{TrialHelps, "Approve the lesson, to withhold it less often."},
+		{TrialHelps, "Approve the lesson. An approved lesson is withheld less often."},
 		{TrialHarms, "Retire or rewrite the lesson: a new text starts a new measurement."},
 		{Helps, "Keep the lesson; one in ten such verdicts may be wrong."},
 		{Harms, "Pause the lesson and read the text; one in ten such verdicts may be wrong."},
@@ -41,7 +41,7 @@ func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {
 	case r.isHarmfulOldPresentation():
-		return "The lesson now has another presentation, with a separate row. " + next
+		return "The lesson is now shown in another form (as advice or as a caution), which has a separate row. " + next
 	case r.Trial == trialRunning && r.Verdict == Unproven:
 		return waitForTrial
 	case r.Trial == trialRunning:

@@ -30,10 +30,10 @@ func TestNextActionDependsOnStateAndVerdict(t *testing.T) {
 		{report.Row{State: "active", Verdict: report.Unproven}, "Wait, or put the lesson on trial."},
 		{report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}, "Wait: the trial is running."},
 		{report.Row{State: "trial", Verdict: report.ProvenHelps, Trial: "running"}, "Wait: the trial is running. Keep the lesson."},
-		{report.Row{State: "trial", Verdict: report.TrialHelps, Trial: "ended"}, "Approve the lesson, to withhold it less often."},
+		{report.Row{State: "trial", Verdict: report.TrialHelps, Trial: "ended"}, "Approve the lesson. An approved lesson is withheld less often."},
 		{
 			report.Row{State: "shown otherwise", Verdict: report.TrialHarms},
-			"The lesson now has another presentation, with a separate row. Retire or rewrite the lesson: a new text starts a new measurement.",
+			"The lesson is now shown in another form (as advice or as a caution), which has a separate row. Retire or rewrite the lesson: a new text starts a new measurement.",
 		},
 	} {
 		if got := tc.row.NextAction(); got != tc.want {

@@ -204,7 +204,7 @@ func objectives() map[string]string {
 
 func holdouts() map[string]string {
 	return map[string]string{
-		"earn":  "which withholds a lesson less often if the lesson is expected to help: sessions gain more, fewer effects are proven",
+		"earn":  "which withholds a lesson less often if the lesson is expected to help; more sessions benefit, but fewer effects are proven",
 		"fixed": "which withholds a lesson just as often after a verdict",
 	}
 }

@@ -40,9 +40,10 @@ func (inv *invocation) distillCommand() *cobra.Command {
 		Use:   "distill",
 		Short: "Propose lessons from past sessions",
 		Long: "Distill reads the sessions that are new or have changed since the last run, and proposes lessons. The " +
-			"judge is a fixed list of rules (a failed call and the call that then succeeded; corrections by people) or " +
-			"a model behind an OpenAI-compatible API. A proposed lesson waits for approval (`precept lessons list " +
-			"--state quarantined`) or, with distill.gate: auto, starts a trial.\n\nDistill can run at the same time as " +
+			"proposals come from a fixed set of rules, or from a model behind an OpenAI-compatible API (--judge). The " +
+			"rules look for a failed call that was followed by a successful one, and for corrections by people. A " +
+			"proposed lesson waits for approval (`precept lessons list --state quarantined`) or, with distill.gate: " +
+			"auto, starts a trial.\n\nDistill can run at the same time as " +
 			"a server, but only one distiller at a time reads a tenant's sessions. Exit code 1: the store, the lessons " +
 			"or the judge cannot be reached, or another distiller is reading the sessions.",
 		Args: argsValidator(cobra.NoArgs),

@@ -57,7 +57,7 @@ func (inv *invocation) initCommand() *cobra.Command {
 		"print the setting for this agent: "+strings.Join(knownAgents(), ", ")+"; repeatable, or separated by commas",
 	)
 	c.Flags().BoolVar(
-		&f.starter, "starter", false, "also write precept's starter lessons; keep a configuration and lessons that exist",
+		&f.starter, "starter", false, "also write precept's starter lessons; existing files are kept",
 	)
 	c.Flags().BoolVar(
 		&f.full, "full", false, "write every key with a comment, not only the usual keys",

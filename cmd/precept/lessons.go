@@ -151,7 +151,7 @@ func (inv *invocation) actionCommand(a lesson.Action, short string) *cobra.Comma
 			return err
 		}
 		if undo := a.Inverse(); undo != "" && !asJSON {
-			_, err := fmt.Fprintf(inv.stdout, "%s is %s now; precept lessons %s %s undoes the %s\n", l.Slug, l.State, undo, l.Slug, a)
+			_, err := fmt.Fprintf(inv.stdout, "%s is %s now; `precept lessons %s %s` undoes the %s\n", l.Slug, l.State, undo, l.Slug, a)
 			return err
 		}
 		return printState(inv.stdout, l, asJSON)

@@ -58,7 +58,7 @@ func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 			}
 			retired = append(retired, newStateResult(r.Lesson))
 			if !asJSON {
-				fmt.Fprintf(inv.stdout, "%s is %s now; precept lessons restore %s undoes the retirement\n", slug, r.Lesson.State, slug)
+				fmt.Fprintf(inv.stdout, "%s is %s now; `precept lessons restore %s` undoes the retirement\n", slug, r.Lesson.State, slug)
 			}
 		}
 		switch {

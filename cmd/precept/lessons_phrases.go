@@ -233,10 +233,10 @@ func printPhrases(out io.Writer, a *phrasesResult) {
 	case len(a.Accepted) > 0:
 		fmt.Fprintf(out, "added %s to %s; the lesson is %s", countNoun(len(a.Accepted), "keyword"), a.Slug, a.State)
 		if a.State == lesson.Quarantined {
-			fmt.Fprintf(out, "; to approve the new text, run precept lessons approve %s", a.Slug)
+			fmt.Fprintf(out, "; to approve the new text, run `precept lessons approve %s`", a.Slug)
 		}
 		fmt.Fprintln(out)
 	case len(a.Proposals) > 0:
-		fmt.Fprintf(out, "to add a phrase, run precept lessons phrases %s --accept %q\n", a.Slug, a.Proposals[len(a.Proposals)-1].Phrase)
+		fmt.Fprintf(out, "to add a phrase, run `precept lessons phrases %s --accept %q`\n", a.Slug, a.Proposals[len(a.Proposals)-1].Phrase)
 	}
 }

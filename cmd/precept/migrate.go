@@ -76,7 +76,7 @@ func (inv *invocation) runMigrate(ctx context.Context, cfg *configs.Config, f mi
 		}
 	}})
 	if err != nil {
-		return fmt.Errorf("the migration is incomplete: %w; run precept migrate again to continue", err)
+		return fmt.Errorf("the migration is incomplete: %w; run `precept migrate` again to continue", err)
 	}
 	switch {
 	case f.asJSON:

@@ -60,7 +60,7 @@ func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 	c.Flags().Float64Var(&f.share, "share", 0.5, "share of the sessions without the section; 0.5 needs the fewest sessions")
 	c.Flags().Int64Var(&f.picks, "picks", 0, "plan the measurement: one evaluation after this number of sessions with a reward")
 	c.Flags().Float64Var(&f.detect, "detect", 0, "plan the measurement with enough sessions to detect an effect of this size: 0.05 is 5 percentage points")
-	c.Flags().BoolVar(&f.force, "force", false, "also register sections that forbid something, and a section that contains the whole file")
+	c.Flags().BoolVar(&f.force, "force", false, "also register sections that forbid something, and a section as long as the whole file")
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(_ *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(); err != nil {
@@ -200,12 +200,12 @@ func (f *measureFlags) skipReason(s *rules.Section, entry *rules.RegisteredSecti
 			return "is already registered"
 		}
 		if existing.Slug() == entry.Slug() && existing.Path != "" && existing.Path != entry.Path {
-			return fmt.Sprintf("has the same name as a registered section in %s; stop that section first: precept rules stop %s --section %q", existing.Path, existing.File, existing.Section)
+			return fmt.Sprintf("has the same name as a registered section in %s; stop that section first: `precept rules stop %s --section %q`", existing.Path, existing.File, existing.Section)
 		}
 		for k := range all {
 			other := &all[k]
 			if other != s && rules.Hash(text[other.Start:other.End]) == existing.Hash && other.Start < s.End && s.Start < other.End {
-				return fmt.Sprintf("overlaps with the registered section %q; stop that section first: precept rules stop %s --section %q", existing.Section, existing.File, existing.Section)
+				return fmt.Sprintf("overlaps with the registered section %q; stop that section first: `precept rules stop %s --section %q`", existing.Section, existing.File, existing.Section)
 			}
 		}
 	}

@@ -43,8 +43,7 @@ func (inv *invocation) rulesProposeCommand() *cobra.Command {
 			"one of three reasons, and names the reason: the section is proven harmful; the section has no material " +
 			"effect (the interval is within 3 percentage points of 0); or leaving the section out is non-inferior (the " +
 			"interval excludes a harm of --margin or more). For a planned measurement (`rules measure --picks` or " +
-			"--detect), propose uses the evaluation's interval. Propose removes a section that forbids something only " +
-			"with --force.",
+			"--detect), propose uses the evaluation's interval. Sections that forbid something are removed only with --force.",
 		Args: argsValidator(cobra.ExactArgs(1)),
 	}
 	c.Flags().Float64Var(&margin, "margin", 0.05, "largest acceptable harm from leaving a section out: 0.05 is 5 percentage points")

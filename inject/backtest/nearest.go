@@ -113,7 +113,7 @@ func comparePhrase(phrase string, sorted []string) (why string, share float64) {
 
 func describePhrase(phrase string, words, present []string) string {
 	if len(present) == len(words) {
-		return fmt.Sprintf("nearest phrase %q: all words occur, but not as this phrase at a place where the lesson fires", phrase)
+		return fmt.Sprintf("nearest phrase %q: all words occur, but the phrase does not occur where the lesson can fire", phrase)
 	}
 	return fmt.Sprintf("nearest phrase %q: only %q occurs", phrase, strings.Join(present, " "))
 }

@@ -95,7 +95,7 @@ func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Tim
 		return nil, fmt.Errorf("%s expired at %s; set a later expires_at first", l.Slug, l.ExpiresAt.Format(time.RFC3339))
 	}
 	if plan.Outcome == trial.Recurrence.String() && !l.IsAboutError() {
-		return nil, fmt.Errorf("%s names no error, so recurrence cannot be measured; add metadata.precept.prevents, or choose another outcome", l.Slug)
+		return nil, fmt.Errorf("%s names no error that the lesson should prevent, so the outcome recurrence cannot be measured; add metadata.precept.prevents, or choose another outcome", l.Slug)
 	}
 	switch {
 	case a == Resume && l.State != Paused:

@@ -237,7 +237,7 @@ func (c Checker) evidenceFindings(l *Lesson) []Finding {
 		return nil
 	}
 	return []Finding{newFinding(l, severityFor(l), CodeEvidence, "evidence",
-		"no reference points to a known run, conversation, work item, audit record or page; add one that does")}
+		"none of the references names a known run, conversation, work item, audit record or page; add such a reference")}
 }
 
 func supersessionFindings(l *Lesson, b *Book) []Finding {

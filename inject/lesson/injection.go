@@ -64,7 +64,7 @@ func scanForInjection(s string) []string {
 	patterns, plain := compiledScan(), lowerCompatible(v)
 	role := slices.ContainsFunc([]string{"sys", "assistant", "developer", "human", "function_result", "invoke"}, func(w string) bool { return strings.Contains(plain, w) })
 	if speaksAsRole(v) || role && patterns.labels.MatchString(v) || hasLookalikeLabel(v) {
-		out = append(out, "speaks as a role in the conversation (a chat-template token, a role tag or a role label); rephrase it")
+		out = append(out, "imitates a role in the conversation (with a chat-template token, a role tag or a role label); rephrase it")
 	}
 	if strings.Contains(plain, "data:") && patterns.dataURL.MatchString(plain) {
 		out = append(out, "contains a data: URL; remove it")

@@ -54,7 +54,7 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	switch {
 	case root.kind == kindMap && !gptme && isUnrelatedFile(&root):
 		// Checked first, because a list of faults does not help the author of a file that is not a lesson.
-		return fileFault("the file is not a lesson: it has neither schema: %s nor the gptme form's match; write a lesson with `precept lessons new`, or rename the file to start with _, so that precept ignores it", schemaID)
+		return fileFault("the file is not a lesson: it has neither the line schema: %s nor gptme's key match; write a lesson with `precept lessons new`, or rename the file to start with _, so that precept ignores it", schemaID)
 	case len(faults) > 0:
 		return nil, faults
 	case root.kind != kindMap:

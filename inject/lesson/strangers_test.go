@@ -70,7 +70,7 @@ func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 		{"日本.md", gptmeFile("match:\n  keywords: [look twice]\n", rule), "cannot be used as a slug; name the file with 2 to"},
 		{"g.md", gptmeFile("match:\n  keywords: [look twice]\n", rule), "cannot be used as a slug; name the file with 2 to"},
 
-		{"SKILL.md", "---\nname: pdf\ndescription: Read PDF files.\nallowed-tools: Read\n---\n# PDF\n", "the file is not a lesson: it has neither schema: learning/v1 nor the gptme form's match"},
+		{"SKILL.md", "---\nname: pdf\ndescription: Read PDF files.\nallowed-tools: Read\n---\n# PDF\n", "the file is not a lesson: it has neither the line schema: learning/v1 nor gptme's key match"},
 		{"rule.md", "---\ndescription: Use pnpm\nglobs: \"*.ts\"\nalwaysApply: false\n---\n- Use pnpm.\n", "the file is not a lesson"},
 		{"copilot-instructions.md", "---\napplyTo: \"**/*.py\"\n---\nUse black.\n", "the file is not a lesson"},
 		{"one-glob.mdc.md", "---\ndescription: Use pnpm\nglobs: *.ts\n---\n- Use pnpm.\n", "the file is not a lesson"},

@@ -99,7 +99,7 @@ func Parse(name string, raw []byte) (*Registry, error) {
 	for i := range r.Sections {
 		s := &r.Sections[i]
 		if s.Hash != Hash(s.Text) || !(s.CutProbability > 0 && s.CutProbability < 1) || s.File == "" || s.Section == "" {
-			return nil, fmt.Errorf("%s: entry %d (%s) is damaged; remove the entry and register the section again with precept rules measure", name, i+1, s.Slug())
+			return nil, fmt.Errorf("%s: entry %d (%s) is damaged; remove the entry and register the section again with `precept rules measure`", name, i+1, s.Slug())
 		}
 		r.lines, r.starts = append(r.lines, Lines(s.Text)), append(r.starts, s.Began)
 	}

@@ -156,7 +156,7 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	case err != nil:
 		w.reportProblem(err.Error())
 	case version == "" && w.version != "":
-		w.reportProblem("Redis has lost the lessons; the lessons in memory stay in effect; push the lessons again with precept lessons push")
+		w.reportProblem("Redis has lost the lessons; the lessons in memory stay in effect; push the lessons again with `precept lessons push`")
 	case texts != nil:
 		w.hasRead, w.version = true, version
 		book, problems, changed := w.texts.Load(texts)

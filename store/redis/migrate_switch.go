@@ -75,7 +75,7 @@ func (m *migrator) switchToShards(ctx context.Context, names []string) error {
 	})
 }
 
-var errFreezeEnded = fmt.Errorf("a pause in writes ended before a tenant was copied; run precept migrate again: %w", ErrBusy)
+var errFreezeEnded = fmt.Errorf("a pause in writes ended before a tenant was copied; run `precept migrate` again: %w", ErrBusy)
 
 // extendFreeze extends the freeze for tenants and registration, or returns errFreezeEnded.
 func (m *migrator) extendFreeze(ctx context.Context, c client, names ...string) error {

@@ -189,7 +189,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("the database cannot be read; run the command as the server's user, or correct the file modes (%w)", err)
 		}
-		return nil, fmt.Errorf("%w: start precept serve to create it, or correct --data-dir (%w)", ErrMissing, err)
+		return nil, fmt.Errorf("%w: start `precept serve` to create it, or correct --data-dir (%w)", ErrMissing, err)
 	}
 	if err := checkHeader(o.Path); err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 		s := newStore(o, uri)
 		v, err := read(ctx, s, readVersion)
 		if err == nil && v < schemaVersion {
-			err = fmt.Errorf("the database has schema %d, and this release needs %d: start precept serve once to upgrade the database", v, schemaVersion)
+			err = fmt.Errorf("the database has schema %d, and this release needs %d: start `precept serve` once to upgrade the database", v, schemaVersion)
 		}
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
@@ -234,7 +234,7 @@ func addRemedy(err error, readOnly bool) error {
 	case errors.Is(err, ErrBusy):
 		return fmt.Errorf("%w: close the program that has the file open", err)
 	case errors.Is(err, ErrCorrupt) && readOnly:
-		return fmt.Errorf("%w: restore a copy of the file, or start precept serve, which renames the file and creates an empty database", err)
+		return fmt.Errorf("%w: restore a copy of the file, or start `precept serve`, which renames the file and creates an empty database", err)
 	}
 	return err
 }

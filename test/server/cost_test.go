@@ -74,6 +74,19 @@ func TestSessionCostFollowsEachModel(t *testing.T) {
 			t.Errorf("tokens: got %+v, want %+v", m, want)
 		}
 	}
+	var traffic struct {
+		Sum struct {
+			Sessions int
+			Input    int64 `json:"input_tokens"`
+			Cost     float64
+		}
+	}
+	harness.Eventually(t, "both sessions on the page Traffic", func() bool {
+		return p.GetAdmin(t, "/api/traffic", &traffic) == http.StatusOK && traffic.Sum.Sessions == 2
+	})
+	if got := traffic.Sum; got.Input != 2_100_000 || math.Abs(got.Cost-opus-haiku) > 1e-9 {
+		t.Errorf("traffic: got %+v, want 2100000 input tokens and cost %v, without counting the sub-agent twice", got, opus+haiku)
+	}
 	var page string
 	p.GetAdmin(t, "/sessions/uuid-1", &page)
 	for _, want := range []string{"By model", "claude-haiku-4-5-20251001", "700,000 written to the cache"} {

@@ -66,7 +66,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if o.LockPath != "" {
 		lock, err := lockFile(o.LockPath)
 		if errors.Is(err, file.ErrLocked) {
-			return fmt.Errorf("another precept export --follow is writing to %s; stop the other process, or name another --output and --group", o.Storage)
+			return fmt.Errorf("another `precept export --follow` is writing to %s; stop the other process, or name another --output and --group", o.Storage)
 		}
 		if err != nil {
 			return err
@@ -120,7 +120,7 @@ func (f *Follower) saveState(ctx context.Context, next *state) error {
 	if errors.Is(err, ErrChanged) {
 		var stored []byte
 		if stored, version, err = f.options.Storage.Get(ctx, statePath); err == nil && !bytes.Equal(stored, text) {
-			err = fmt.Errorf("%s: %w; stop one of the precept export --follow processes, or give each a separate --output and --group", f.options.Storage, errStateReplaced)
+			err = fmt.Errorf("%s: %w; stop one of the `precept export --follow` processes, or give each a separate --output and --group", f.options.Storage, errStateReplaced)
 		}
 	}
 	if err != nil {
@@ -362,7 +362,7 @@ func (f *Follower) holdLease(ctx context.Context) error {
 		return err
 	}
 	if !ok {
-		return fmt.Errorf("%w %q; stop the other precept export --follow, or name another --group and --output", errLeaseLost, f.options.Group)
+		return fmt.Errorf("%w %q; stop the other `precept export --follow`, or name another --group and --output", errLeaseLost, f.options.Group)
 	}
 	f.leaseRenewedAt = now
 	return nil

@@ -112,7 +112,7 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 	}...)
 	if n := s.proxy.UnsupportedRequests(); n > 0 {
 		out = append(out, admin.Figure{
-			Name: "Unsupported API", Value: report.Grouped(n) + " POST requests were forwarded without lessons and samples", Help: "AGENTS#known-limits",
+			Name: "Unsupported API", Value: report.Grouped(n) + " POST requests were forwarded, but got no lessons and were not stored", Help: "AGENTS#known-limits",
 		})
 	}
 	if v.distiller != nil {

@@ -72,7 +72,7 @@ func (d *exchangeDeleter) deleteOld(ctx context.Context, before time.Time, lease
 	case err != nil:
 		d.log.Warn("old exchanges cannot be deleted from Redis; precept will try again", "error", err)
 	case !ok:
-		d.warn("the samples are not exported (the consumer group lake does not exist); start precept export --follow, or set learning.hot to 0s")
+		d.warn("the samples are not exported (the consumer group lake does not exist); start `precept export --follow`, or set learning.hot to 0s")
 	case n > 0:
 		d.log.Info("exchanges older than learning.hot were deleted from Redis; their samples have been exported", "exchanges", n)
 	}

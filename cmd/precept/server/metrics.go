@@ -37,7 +37,7 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	}
 	count("precept_copies_cut_total", "Exchanges with an incomplete copy of the reply, because the copies for all open streams reached limits.capture_total_bytes.",
 		nil, &t.CopiesCut)
-	count("precept_set_aside_total", "Sessions and exchanges skipped because a learning step panicked; precept doctor names them.", nil, &t.SetAside)
+	count("precept_set_aside_total", "Sessions and exchanges skipped because a learning step panicked; `precept doctor` names them.", nil, &t.SetAside)
 	count("precept_store_write_errors_total", "Failed attempts to write to the store. Each attempt is repeated.", nil, &t.WriteErrors)
 	count("precept_feedback_left_out_total", "Feedback that was dropped because limits.feedback was reached.", nil, &t.FeedbackFull)
 	const signals, signalsHelp = "precept_signals_dropped_total", "Implicit feedback from the traffic that was dropped because the outbox had no room, by reason."

@@ -282,7 +282,7 @@ func TestStartAfterCrashFindsLessonDirectoryLater(t *testing.T) {
 
 func TestOverviewCountsRequestsToUnsupportedAPIs(t *testing.T) {
 	s := startServer(t, newFlagSource(t, injectAllOptions(map[string]string{"upstream": startModel(t)})))
-	const want = "2 POST requests were forwarded without lessons and samples"
+	const want = "2 POST requests were forwarded, but got no lessons and were not stored"
 	if page := s.getPage("/"); strings.Contains(page, "Unsupported API") {
 		t.Error("overview before the first request: got a line about an unsupported API, want none")
 	}

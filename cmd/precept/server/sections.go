@@ -134,7 +134,7 @@ type sections struct {
 func (s *sections) open(ctx context.Context) {
 	for _, path := range s.storage.unused {
 		if _, err := os.Stat(path); err == nil {
-			s.log.Warn("a file with registered sections has no effect, because the lessons are in Redis; register the sections again with precept rules measure, and remove the file", "file", path)
+			s.log.Warn("a file with registered sections has no effect, because the lessons are in Redis; register the sections again with `precept rules measure`, and remove the file", "file", path)
 		}
 	}
 	s.registry.Store(&rules.Registry{})
@@ -189,7 +189,7 @@ func (s *sections) readRedis(ctx context.Context) (*rules.Registry, error) {
 	case bytes.Equal(text, s.text):
 		return nil, nil
 	case text == nil:
-		return nil, errors.New("Redis has lost the registered sections; this server still uses the last known sections; register them again with precept rules measure, or restart the server to stop measuring")
+		return nil, errors.New("Redis has lost the registered sections; this server still uses the last known sections; register them again with `precept rules measure`, or restart the server to stop measuring")
 	}
 	read, err := rules.Parse("the registry in Redis", text)
 	if err != nil {

@@ -40,7 +40,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	failures := &failures{log: log, metrics: metrics, logLimit: newLimiter(tools.Now)}
 	tools.OnDamaged = DamageReport(func(ref session.Ref, err error) {
 		log.Warn(
-			"a session has a damaged exchange; pages and exports leave out the session's content; delete the session with precept forget",
+			"a session has a damaged exchange; pages and exports leave out the session's content; delete the session with `precept forget`",
 			"tenant", ref.Tenant, "session", ref.ID, "error", err,
 		)
 	})

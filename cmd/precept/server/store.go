@@ -351,9 +351,9 @@ func WriteFault(ctx context.Context, backend Backend) error {
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
-		log.Warn("the store's migration to shards is not complete; if no precept migrate is running, run precept migrate again")
+		log.Warn("the store's migration to shards is not complete; if no `precept migrate` is running, run it again")
 	case l.OneShardPerTenant:
-		log.Warn("the store still has the layout without shards; once all replicas run this release, run precept migrate")
+		log.Warn("the store still has the layout without shards; once all replicas run this release, run `precept migrate`")
 	case len(l.StrayTenants) > 0:
 		log.Warn("an older release has written sessions outside the shards, and this release does not read these sessions; "+
 			"stop the replicas of the older release, then delete the keys that they wrote (docs/OPERATIONS.md, Keys)",
