@@ -74,7 +74,7 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 func (o oldText) html(f frame, current string) g.Node {
 	summary := h.Summary(g.Text("The text "), code(o.row.Arm))
 	if o.text == "" {
-		return h.Details(summary, mutedText(g.Text("No stored session shows this text: the sessions were deleted, have no reward, or share a run's random assignment.")))
+		return h.Details(summary, mutedText(g.Text("No stored session shows this text: the sessions were deleted, have no reward, or are part of a run.")))
 	}
 	text, marks := prose(o.text), ""
 	if current != "" {

@@ -183,7 +183,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 			w.events = []lesson.Event{{Action: "pause", Slug: "word", By: "anna", From: lesson.Active, To: lesson.Paused}}
 		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "There is no measurement yet: the lesson was picked in no session with a reward.", `class="main">Resume<`}},
 		"note":                             {func(w *pageData) { w.row.Note = "a note" }, []string{"(a note)"}},
-		"note on an invalid row":           {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Do not use the effect. Check the dashboard's page Health", "(the random assignment is faulty)"}},
+		"note on an invalid row":           {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Ignore the effect. Check the Health page of the dashboard", "(the random assignment is faulty)"}},
 		"picks still needed":               {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "An effect needs 12,345 more picks with a reward"}},
 		"prompt cache":                     {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of input tokens in sessions with the lesson</small>"}},
 		"prompt cache change":              {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson; the lesson changes the share by −1.0 points</small>"}},

@@ -22,7 +22,7 @@ func advise(l *report.Row) advice {
 	case "candidate", "quarantined":
 		return advice{Words: "waits for approval", NextAction: "Read it, then approve or reject it in the queue.", Tone: "warn", Group: "waits"}
 	case "edited":
-		a.NextAction = "Nothing to do: no session gets this text any more. The numbers stay."
+		a.NextAction = "Nothing to do: no session gets this text any more. The numbers are kept."
 	case "shown otherwise":
 		if a.Group != "harms" {
 			a.NextAction = "Nothing to do: the lesson is now shown in another form (as advice or as a caution), which has a separate row. These numbers stay."
@@ -30,7 +30,7 @@ func advise(l *report.Row) advice {
 	case "paused":
 		return advice{Words: "paused", NextAction: "Resume the lesson to continue measuring it: no new session gets a paused lesson.", Group: a.Group}
 	case "removed", "archived", "rejected", "expired", "superseded":
-		a.NextAction = "Nothing to do: the lesson is not active. The numbers stay."
+		a.NextAction = "Nothing to do: the lesson is not active. The numbers are kept."
 	}
 	if l.RetireReason != "" {
 		a.NextAction = "Consider retiring the lesson: " + l.RetireReason + "."

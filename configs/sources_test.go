@@ -175,7 +175,7 @@ func TestWrongShapeFaultNamesTheExpectedShape(t *testing.T) {
 		"data_dir: ${UNSET}":                                            "names the environment variable UNSET, which is not set; set the variable, or write ${UNSET:-text}",
 		"match: {system: [true, '[']}":                                  "is not a pattern; write true",
 		"tenancy: by-credential\nkeys: [{name: a}]":                     "has no effect while tenancy is by-credential",
-		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "is not sha256: followed by a SHA-256 hash in hex digits; printf",
+		"admin: {tokens: [x], viewer_tokens: ['sha256:zz']}":            "does not consist of the prefix sha256: and a SHA-256 hash in hex digits; printf",
 		"admin: {listen: 'localhost:8080'}\nlisten: 'localhost:8080'":   "is also the data listener's address",
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {

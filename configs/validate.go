@@ -262,7 +262,7 @@ func (v *validator) checkTokens(key string, tokens []Secret) {
 		case text == "":
 			v.addFault(path, "", "is empty, and an empty token would admit every client; remove the entry, or write a token")
 		case hashed:
-			v.require(isSHA256(hash), path, "", "is not sha256: followed by a SHA-256 hash in hex digits; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
+			v.require(isSHA256(hash), path, "", "does not consist of the prefix sha256: and a SHA-256 hash in hex digits; printf %s \"$TOKEN\" | sha256sum prints the hex digits")
 		case strings.Contains(strings.ToLower(text), "sha256"):
 			v.addFault(path, "", "looks like a hash, but would be used as a plain-text token; write sha256:<hex>, and list viewers' tokens in admin.viewer_tokens")
 		default:

@@ -11,7 +11,7 @@ type Advice struct {
 // Advices returns the advice for each verdict, ordered as the verdicts are tested.
 func Advices() []Advice {
 	return []Advice{
-		{Invalid, "Do not use the effect. Check the dashboard's page Health for sessions that were dropped or counted twice."},
+		{Invalid, "Ignore the effect. Check the Health page of the dashboard for sessions that were dropped or counted twice."},
 		{ProvenHelps, "Keep the lesson."},
 		{ProvenHarms, "Retire or rewrite the lesson: a new text starts a new measurement."},
 		{TrialHelps, "Approve the lesson. An approved lesson is withheld less often."},

@@ -197,7 +197,7 @@ func printLikeness(out io.Writer, l *backtest.LikenessCounts) {
 	}
 	effect := "the lesson would be injected"
 	if !l.Injected {
-		effect = "the lesson would be suggested; to inject it, set like: true in the lesson and match.like: on"
+		effect = "the lesson would be suggested; to inject it, set `like: true` in the lesson and `match.like: on` in the configuration"
 	}
 	fmt.Fprintf(out, "  similar words in %s (%s)\n", countNoun(l.Sessions, "other session"), effect)
 	for _, e := range l.Examples {

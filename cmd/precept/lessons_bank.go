@@ -46,7 +46,7 @@ func (inv *invocation) lessonsPushCommand() *cobra.Command {
 		Short: "Replace the lessons in Redis with the lessons in a directory",
 		Long: "Push checks the lessons in DIR, and replaces all lessons in the Redis at URL. Without URL, push uses the " +
 			"Redis in the configuration key lessons, or else the Redis in store.url. Every replica uses the new lessons " +
-			"within two seconds. If a lesson has faults, push names the lesson and changes nothing.",
+			"within two seconds. If a lesson has faults, the command names the lesson and changes nothing.",
 		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
 	addJSONFlag(c, &asJSON)

@@ -51,7 +51,7 @@ func (inv *invocation) reportCommand() *cobra.Command {
 			"server is running, report reads the store.\n\nverdict: the conclusion that the data permit; " +
 			"docs/EXPERIMENT.md lists the verdicts. effect: how much the lesson changes a session's reward, in " +
 			"percentage points, with a 95% interval that is valid however often you read the report; a wide terminal " +
-			"also shows a drawing. sessions: the number of closed sessions with a reward in which the lesson was " +
+			"also shows a chart. sessions: the number of closed sessions with a reward in which the lesson was " +
 			"inserted, and the number in which it was withheld at random. The first row compares sessions that may get " +
 			"lessons with control sessions, which get none. A session is open until the age in reward.close_after; " +
 			"--provisional includes open sessions. The indented lines below a row qualify the row; --explain shows how " +

@@ -61,7 +61,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			case len(e.Obstacles) > 0:
 				addReason(e.Lesson.Slug, e.Obstacles[0], 2)
 			case e.Matches:
-				addReason(e.Lesson.Slug, "the trigger occurs in the session, but at that turn the lesson was not active, or the inserted text had no room left", 1.5)
+				addReason(e.Lesson.Slug, "the trigger occurs in the session, but at that turn the lesson was not active, or there was no room for its text", 1.5)
 			}
 		}
 		text.WriteString(strings.Join(q.Words, " ") + " ")

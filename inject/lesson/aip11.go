@@ -121,7 +121,7 @@ func (r *reader) evidence(n *node) []Evidence {
 			Note: r.text(field, e, "note", false, 0, maxNote),
 		}
 		if k, ok := e.get("kind"); ok && k.kind == kindString && !slices.Contains(evidenceKinds(), ev.Kind) {
-			r.addInvalid(field+".kind", k.line, "%q is not a kind; write one of %s", ev.Kind, strings.Join(evidenceKinds(), ", "))
+			r.addInvalid(field+".kind", k.line, "%q is not a known kind; write one of %s", ev.Kind, strings.Join(evidenceKinds(), ", "))
 		}
 		out = append(out, ev)
 	}

@@ -210,7 +210,7 @@ func (c Checker) backtestFindings(l *Lesson) []Finding {
 	fired, sessions := c.Backtest(l)
 	if fired == 0 && sessions >= minDeadTriggerSessions && !l.Trigger.Empty() {
 		return []Finding{newFinding(l, Warning, codeDeadTrigger, "trigger",
-			"would not have fired in any of %d sessions; use the words that people and errors use, or keep the lesson for rare cases", sessions)}
+			"would not have fired in any of %d sessions; use words that occur in requests and error messages, or keep the lesson for rare cases", sessions)}
 	}
 	if sessions < broadSessions || float64(fired) <= broadShare*float64(sessions) {
 		return nil

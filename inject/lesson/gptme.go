@@ -101,7 +101,7 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 				"precept does not read regular expressions; write the fixed words of each one into match.keywords, with * for any single word"))
 		case "tools":
 			out = append(out, newFinding(l, Warning, codeUnread, "match.tools",
-				"precept does not read this key; write words from the tool's errors into match.keywords, or convert the lesson to %s, which has tools", schemaID))
+				"precept does not read this key; write words from the tool's errors into match.keywords, or convert the lesson to %s, which has a key tools", schemaID))
 		default:
 			out = append(out, newFinding(l, Warning, codeUnread, "match."+key, "precept does not read this key, so the key does not restrict the lesson"))
 		}

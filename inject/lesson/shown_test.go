@@ -219,7 +219,7 @@ func TestEvidenceAndTargetErrorsNameTheField(t *testing.T) {
 		"evidence that is not a list":         {evidence, "evidence: {kind: run, ref: one}\n", "evidence is a mapping; write a list"},
 		"evidence item that is not a mapping": {evidence, "evidence: [run]\n", "evidence[0] is text; write kind and ref"},
 		"unknown evidence key":                {evidence, "evidence: [{kind: run, ref: one, by: me}]\n", "evidence[0].by is not a known key; remove it, or use one of kind, ref, note"},
-		"unknown kind":                        {evidence, "evidence: [{kind: rumour, ref: one}]\n", "evidence[0].kind \"rumour\" is not a kind; write one of run, conversation"},
+		"unknown kind":                        {evidence, "evidence: [{kind: rumour, ref: one}]\n", "evidence[0].kind \"rumour\" is not a known kind; write one of run, conversation"},
 		"kind that is a number":               {evidence, "evidence: [{kind: 5, ref: one}]\n", "evidence[0].kind is a number; write text"},
 		"no reference":                        {evidence, "evidence: [{kind: run}]\n", "evidence[0].ref is missing; add it"},
 		"target that is text":                 {metadata, metadata + "  targets: [reviewer]\n", "trigger.targets[0] is text; write operator, role or skill"},

@@ -54,7 +54,7 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {
-		return nil, "", fmt.Errorf("redis: %q is no sample stream: %w", stream, session.ErrUnknownPosition)
+		return nil, "", fmt.Errorf("redis: %q is not a sample stream: %w", stream, session.ErrUnknownPosition)
 	}
 	from := "-"
 	if after != "" {

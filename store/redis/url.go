@@ -128,7 +128,7 @@ func (a *address) parseOptions(scheme string, values url.Values) error {
 func (a *address) checkParams(scheme string) error {
 	switch {
 	case a.prefix == "" || strings.ContainsAny(a.prefix, "{}*?[] \t\r\n"):
-		return fmt.Errorf("%w: the prefix must be one word, without braces, brackets, * and ?", ErrURL)
+		return fmt.Errorf("%w: the prefix must be one word, without braces, brackets, * or ?", ErrURL)
 	case scheme == "redis-sentinel" && a.MasterName == "":
 		return fmt.Errorf("%w: a Sentinel address needs the group's name; add master=NAME", ErrURL)
 	case a.IsClusterMode && a.MasterName != "":

@@ -100,7 +100,7 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 	address := hex.EncodeToString(sum[:8])
 	copied, err := readKeyCopy(k.path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		log.Warn("the copy of the fleet's keys cannot be read; this start needs Redis", "error", err)
+		log.Warn("the copy of the fleet's keys cannot be read; until Redis answers, new sessions get no lessons", "error", err)
 	}
 	k.pair = copied
 	if copied.StoreHash != address {
