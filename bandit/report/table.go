@@ -239,6 +239,22 @@ func shortCount(n int64) string {
 	return "many"
 }
 
+// needsText returns the number of picks that an effect or a verdict still needs, and the expected time.
+func (r *Row) needsText() string {
+	text := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
+	if r.Effect == nil {
+		text += " to show an effect"
+	}
+	if r.Weeks != nil {
+		text += fmt.Sprintf(" (%s at %.0f a week", weeksText(*r.Weeks), r.assumedRate())
+		if r.Expected != "" {
+			text += ", until " + r.Expected
+		}
+		text += ")"
+	}
+	return text
+}
+
 func (t table) notes(r Row) {
 	var notes []string
 	if r.Note != "" {
@@ -263,18 +279,7 @@ func (t table) notes(r Row) {
 		}
 	}
 	if r.NeedsPicks > 0 && otherText == "" { // only the current text and presentation get more picks
-		n := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
-		if r.Effect == nil {
-			n += " to show an effect"
-		}
-		if r.Weeks != nil {
-			n += fmt.Sprintf(" (%s at %.0f a week", weeksText(*r.Weeks), r.assumedRate())
-			if r.Expected != "" {
-				n += ", until " + r.Expected
-			}
-			n += ")"
-		}
-		notes = append(notes, n)
+		notes = append(notes, r.needsText())
 		if len(r.Speedups) > 0 && (r.Weeks == nil || *r.Weeks >= 1) {
 			notes = append(notes, "sooner: "+r.Speedups[0])
 		}

@@ -91,7 +91,7 @@ func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *con
 		}
 		usage := info.Usage
 		if info.Path == "data_dir" && len(helpKeys) > 0 {
-			usage = "data directory (default: ./data if precept's data is there, otherwise your running server's, otherwise that of `precept run`)"
+			usage = "data directory (default: ./data if precept's data is there, otherwise your running server's, otherwise that of precept run)"
 		}
 		flag := c.Flags().VarPF(flagValue{key: info, values: f.values}, info.Flag, "", usage)
 		if info.Bool {

@@ -90,7 +90,7 @@ func (inv *invocation) feedbackCommand() *cobra.Command {
 	s.StringVar(&f.subject.run, "run", "", "run, as named by the client; the rating applies to the whole run")
 	s.StringVar(&f.subject.request, "request", "", "request id (response header Precept-Request-Id)")
 	s.StringVar(&f.subject.response, "response", "", "id in the model's response")
-	s.StringVar(&f.subject.sample, "sample", "", "learning sample id, from `precept export`")
+	s.StringVar(&f.subject.sample, "sample", "", "learning sample id, from precept export")
 	s.StringVar(&f.subject.commit, "commit", "", "commit hash; rates the newest 20 sessions or runs in which a tool result showed this commit")
 	s.StringVar(&f.subject.branch, "branch", "", "branch without the remote; rates the newest 20 sessions or runs in which a tool result showed this branch")
 	s.StringVar(&f.subject.pullRequest, "pull-request", "", "pull request, by URL or as acme/shop#12; rates the newest 20 sessions or runs in which a tool result showed this pull request")

@@ -175,8 +175,8 @@ func TestReadOnlyOpenRefusesOlderStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
-	if err == nil || !strings.Contains(err.Error(), "start precept serve once") {
-		t.Errorf("read-only Open(older file) error = %v, want an error with \"start precept serve once\"", err)
+	if err == nil || !strings.Contains(err.Error(), "start `precept serve` once") {
+		t.Errorf("read-only Open(older file) error = %v, want an error with \"start `precept serve` once\"", err)
 	}
 }
 

@@ -154,7 +154,7 @@ func TestReadOnlyOpenRefusesGarbage(t *testing.T) {
 	if !errors.Is(err, sqlite.ErrCorrupt) {
 		t.Errorf("read-only Open(damaged file) error = %v, want sqlite.ErrCorrupt", err)
 	}
-	checkErrorText(t, err, path, "restore a copy of the file", "start precept serve")
+	checkErrorText(t, err, path, "restore a copy of the file", "start `precept serve`")
 	if content, err := os.ReadFile(path); err != nil || !bytes.Equal(content, garbage) {
 		t.Errorf("content after a read-only Open = %q, %v, want %q", content, err, garbage)
 	}

@@ -42,8 +42,8 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	sendTurn(two, "b", first)
 	one.Eventually("two samples", func() bool { return storedCounts()["samples"] == 2 })
 	for _, p := range []*harness.Process{one, two} {
-		if text := p.Log.String(); !strings.Contains(text, "run precept migrate") {
-			t.Errorf("the log lacks the warning \"run precept migrate\":\n%s", text)
+		if text := p.Log.String(); !strings.Contains(text, "run `precept migrate`") {
+			t.Errorf("the log lacks the warning \"run `precept migrate`\":\n%s", text)
 		}
 	}
 	var migrated struct{ Tenants, Sessions int }

@@ -337,7 +337,7 @@ func TestRunRefusesForeignOutputOrGroup(t *testing.T) {
 		"damaged state": {"{", "", "is not valid JSON"},
 		"newer precept": {strings.Replace(string(text), `"version":1`, `"version":2`, 1), "", "upgrade precept"},
 		"another store": {strings.Replace(string(text), `"store":"one"`, `"store":"two"`, 1), "", "name a separate --output"},
-		"group in use":  {string(text), "another", "stop the other precept export --follow"},
+		"group in use":  {string(text), "another", "stop the other `precept export --follow`"},
 	} {
 		out := memoryStorage{}
 		if tc.state != "" {
