@@ -68,12 +68,12 @@ openapi: ## Check that admin/openapi.yaml matches the types; update: go test ./t
 	$(GO) test -run OpenAPISchemasMatch ./test/project
 
 test: ## Run all checks and tests; race runs beside the others
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line --keep-going unraced race
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=line unraced race
 
 # unraced runs one target at a time: two Go commands that need the same package at the same time both compile the
 # package. race compiles with other flags, so nothing is compiled twice. E2E_DEPS=e2e-deps installs the clients first.
 unraced:
-	@MAKEFLAGS='$(filter-out -j% --jobserver%,$(MAKEFLAGS))' $(MAKE) --no-print-directory --keep-going $(E2E_DEPS) check fuzz norace
+	@MAKEFLAGS='$(filter-out -j% --jobserver%,$(MAKEFLAGS))' $(MAKE) --no-print-directory $(E2E_DEPS) check fuzz norace
 
 race: ## Run the tests, shuffled, with the race detector; norace runs TestBrowser... and PLAIN packages
 	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")
