@@ -190,6 +190,20 @@ func TestDeclaredSubAgentsShareUnit(t *testing.T) {
 	}
 }
 
+// The sub-agent may continue the history of the opted-out parent.
+func TestDeclaredSubAgentOfOptedOutParentIsNotStored(t *testing.T) {
+	f := newFixture(t, newUpstream(t, newModel(t)), "", newBook(t, "one: alpha"), injectAll())
+	for parent, learn := range map[string]string{"quiet": "off", "open": "on"} {
+		f.chat(t, http.Header{"X-Session-Id": {parent}, "Precept-Learn": {learn}}, `{"messages":[{"role":"user","content":"alpha of the `+parent+` parent"}]}`)
+		f.chat(t, http.Header{"X-Session-Id": {parent + "-sub"}, "X-Parent-Session-Id": {parent}}, `{"messages":[{"role":"user","content":"alpha of the `+parent+` sub-agent"}]}`)
+	}
+	for name, want := range map[string]int{"quiet-sub": 0, "open-sub": 1} {
+		if x := storedExchangesIn(t, f, session.NamespaceXSession, name)["default"]; len(x) != want {
+			t.Errorf("%s has %d stored exchanges, want %d", name, len(x), want)
+		}
+	}
+}
+
 // Even a hostile name identifies the same run in a header, in the path and in feedback.
 func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	up := newUpstream(t, newModel(t))

@@ -59,7 +59,8 @@ func (s *search) joinNew(rec *session.Record) bool {
 	return true
 }
 
-// declaredParent pins the parent session that the agent's headers name, and passes the parent's blocks on.
+// declaredParent pins the parent session that the agent's headers name, and passes the parent's blocks on. If the parent
+// opted out, the request opts out, too.
 func (s *search) declaredParent(rec *session.Record) *store.Session {
 	if s.query.Claim.Parent == "" {
 		return nil
@@ -72,7 +73,7 @@ func (s *search) declaredParent(rec *session.Record) *store.Session {
 		return nil
 	}
 	if ses = s.unlessOptedOut(ses); ses == nil {
-		rec.OptOut.NoLearn = true // the sub-agent may continue the parent's history
+		rec.OptOut.NoLearn, s.query.Learn = true, false // the request may continue the history of the parent
 		return nil
 	}
 	ses.Record.Mutex.Lock()
