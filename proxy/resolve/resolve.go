@@ -74,7 +74,7 @@ type Query struct {
 	Scope             session.Scope // without the run, which Claim names
 	Claim             session.Claim
 	Request           *wire.Request
-	Learn             bool // the turn is stored, unless it opts out by a path; false for a sub-agent of an opted-out parent
+	Learn             bool // the turn is stored, unless it opts out by a path, or the parent session opted out
 	SaltUncertain     bool // the salt for the random choices may differ from Redis
 	OnlyKnownSessions bool // Resolve begins no session
 }

@@ -59,8 +59,8 @@ func (s *search) joinNew(rec *session.Record) bool {
 	return true
 }
 
-// declaredParent pins the parent session that the agent's headers name, and passes the parent's blocks on. If the parent
-// opted out, the request opts out, too.
+// declaredParent pins the parent session that the agent's headers name, and passes the parent's blocks on. If the
+// parent opted out, the request opts out, too.
 func (s *search) declaredParent(rec *session.Record) *store.Session {
 	if s.query.Claim.Parent == "" {
 		return nil
