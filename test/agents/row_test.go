@@ -32,19 +32,19 @@ lesson    exactly one lesson block, from the first request on
 error     exactly one block of the lesson that matches a tool's error, from this error on
 loop      exactly one loop warning, from the second identical failure on, unchanged
 side      side requests reach the model unchanged
-session   all requests belong to one session, also in the resumed conversation
+session   all requests belong to one session, even in the resumed conversation
 new       a new conversation with the same words is another session, with its own block
-counts    precept's metrics count the sessions, matches, injections and loops; a repeated request adds nothing
-429 500 cut   the repeated request has the session and the list of the request that was refused, failed or was cut
+counts    precept's metrics count the sessions, matches, injections and loops; a retry adds nothing
+429 500 cut   the retry has the same session and message list as the request that was refused, failed or was cut off
 end       after a stream without an end marker the agent continues as in a direct run
 restart   after a restart of precept, the resumed conversation is the same session with the same block
 parallel  two simultaneous agents with the same words are two sessions, each with its own blocks
 interrupt ^C during a reply ends the reply at the model; the resumed conversation is the same session with the same block
-compact   a summary replaces the history: the requests of a direct run, an unchanged summary request, one session, at most one block
-refused   the upstream refuses blocks: precept repeats the request with the original bytes, and the agent sees no refusal
+compact   after a summary replaces the history, the requests are as in a direct run, the summary request is unchanged, all requests belong to one session, and each has at most one block
+refused   if the upstream refuses blocks, precept retries with the original bytes, and the agent sees no refusal
 scan      precept rules scan finds the project's rules file with all its sections
-kept      two sections of the rules file are measured: requests and exit codes as directly; each request has the section that was not withheld
-cutout    no request has the section that was withheld at random; all other bytes, and side requests, are the agent's own
+kept      two sections of the rules file are measured: requests and exit codes are as in a direct run, and each request has the section that was not withheld
+cutout    no request has the section that was withheld at random; all other bytes, and all side requests, are unchanged
 -         cannot be provoked with this agent, or the agent reads no rules file
 `
 
