@@ -67,7 +67,7 @@ func TestUsageEqualsTheKeyComment(t *testing.T) {
 	for _, n := range KeyInfos() {
 		switch n.Path {
 		case "listen":
-			if n.Usage != "Data listener address, where agents send requests; port 0 picks a free port (restart)." {
+			if n.Usage != "Address of the data listener, to which agents send requests; port 0 picks a free port (restart)." {
 				t.Errorf("listen usage = %q, want the key's comment", n.Usage)
 			}
 			if n.Default != "127.0.0.1:8080" || n.Bool {

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Compute the report of precept from exported coins, without code of precept.
+"""Compute the report of precept from exported coins, without using precept's code.
 
     precept export --format experiment --tenant default | python3 recompute.py [--json] [FILE...]
 
 The output has:
 
 - for each lesson and for all lessons together: the numbers of rewarded sessions with and without the lesson, the effect
-  in units of reward (0.05 is +5 points), the 95% interval that is valid at any time, and the e-values of the checks of
-  the coins (srm) and of the shares and sources of rewards in both arms (reporting);
-- for each planned trial: its look, after the planned number of rewarded picks, in the order in which their sessions began;
+  in units of reward (0.05 is +5 points), the 95% interval that is valid at any time, and the e-values of two checks:
+  of the coins (srm), and of the shares and sources of rewards in both arms (reporting);
+- for each planned trial: the evaluation (look) after the planned number of rewarded picks, in the order in which their
+  sessions began;
 - for each outcome of a lesson: the effect after the pick, the interval, and the e-values for a fall and a rise;
 - for each lesson: the share of the variance that facts before the assignment explain (explained), the estimate from all
   sessions, rewarded or not (all_sessions), and the effects on the models, moved towards the lesson's effect (models).
@@ -37,13 +38,13 @@ def half_width(n, variance, tight):
 
 
 def millionths(x):
-    """Return x in millionths, rounded as in precept (halves away from 0), so that sums do not depend on the order."""
+    """Return x in millionths, rounded as in precept (halves away from 0). Sums then do not depend on the order."""
     return int(math.copysign(math.floor(abs(x) * 1e6 + 0.5), x))
 
 
 def read(lines):
     closed = [t for t in map(json.loads, lines) if t["closed"]]
-    definition = max(((t["at"], t["reward_definition"]) for t in closed), default=("", ""))[1]  # the latest session's
+    definition = max(((t["at"], t["reward_definition"]) for t in closed), default=("", ""))[1]  # of the latest session
     return [t for t in closed if t["reward_definition"] == definition]  # other definitions of the reward are not comparable
 
 
@@ -56,14 +57,14 @@ def collect(trials):
     rows = {}
     for t in trials:
         if t["coin"] == "control" and t["arm"]:
-            continue  # a match in a control session, without a coin of the lesson
+            continue  # a match in a control session, for which the lesson has no coin
         row = rows.setdefault((t["coin"], t["arm"]), {"n": 0, "z": 0, "zz": 0, "with": 0, "without": 0, "coins": {}})
         count(row["coins"], t["eps"], t["assigned"] in GIVEN, t)
         if t["outcome"] is None:
             continue
         given = t["assigned"] in GIVEN
         row["with" if given else "without"] += 1
-        if 0 < t["eps"] < 1:  # without a coin (0 or 1) there is no comparison
+        if 0 < t["eps"] < 1:  # with a probability of 0 or 1 there was no coin, so there is no comparison
             z = z_of(t, t["outcome"])
             row["n"] += 1
             row["z"] += millionths(z)
@@ -72,7 +73,7 @@ def collect(trials):
 
 
 def count(strata, eps, given, t):
-    """Add a coin to the counts of its propensity: all coins, and the coins of sessions with a reward at the closing, by source."""
+    """Add a coin to its propensity's counts: of all coins, and of coins in sessions with a reward at closing, by source."""
     stratum = strata.setdefault(round(eps, 6), {"all": [0, 0], "rewarded": {}, "late": [0, 0]})
     stratum["all"][given] += 1
     if t["arm"] and t["outcome"] is not None and t["outcome_at_closing"] is None:
@@ -82,7 +83,7 @@ def count(strata, eps, given, t):
 
 
 def first_picks(trials):
-    """Count, as one coin per session, whether any of its first picks was injected; the propensity is the product of theirs."""
+    """Count one coin per session: whether any first pick was injected. Its propensity is the product of the first picks' ones."""
     sessions, strata = {}, {}
     for t in trials:
         if t["coin"] == "holdout" and t["slug"] != "loop-warning":
@@ -154,7 +155,7 @@ def judge(key, row):
 
 
 def looks(trials):
-    """Yield the look of each planned trial: its first N picks with a reward at the closing; later rewards do not count."""
+    """Yield the look of each planned trial, over its first N picks with a reward at closing. Later rewards do not count."""
     plans = {}
     for t in trials:
         if not t.get("trial"):
@@ -181,7 +182,7 @@ def looks(trials):
 
 
 def outcomes(trials):
-    """Yield the row of each outcome of each lesson, from all closed picks with a coin, rewarded or not."""
+    """Yield a row for each lesson and outcome, from all closed picks with a coin, rewarded or not."""
     rows = {}
     for t in trials:
         for o in t.get("outcomes") or () if t["coin"] in PICKS and 0 < t["eps"] < 1 else ():
@@ -238,7 +239,7 @@ def explained(picks, row):
 
 
 def all_sessions(picks, row):
-    """Return the effect on the reward from all closed picks: outcomes predict a missing reward."""
+    """Return the effect on the reward from all closed picks. Outcomes predict the missing rewards."""
     s = dict.fromkeys(("n", "m", "with", "g", "gg", "gr", "d", "dd", "dg"), 0)
     for t in picks:
         seen = {o["name"]: o for o in t.get("outcomes") or ()}
@@ -273,7 +274,7 @@ def all_sessions(picks, row):
 
 
 def models(picks, row):
-    """Return the effect on each model, measured and moved towards the effect of the lesson (shrunken). Exploratory."""
+    """Return the effect on each model, as measured, and moved towards the lesson's effect (shrunken). Exploratory."""
     cells = {}
     for t in picks:
         if t.get("model") and 0 < t["eps"] < 1:
