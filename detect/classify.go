@@ -163,6 +163,8 @@ func judgeExec(text string, call *toolCall) Judgement {
 // the code, the output decides.
 func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
+	case r.timedOut:
+		return Judgement{Outcome: Error, Rule: "text:timeout"}
 	case r.code == 1 && r.isEmpty && call.phrases.inList("program quiet", call.shell.lastProgram):
 		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, ReportsSuccess: true}
 	case r.code != 0:
@@ -173,7 +175,7 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 		if !r.hasCode && call.phrases.endsInTimeOut(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:timeout"}
 		}
-		if call.shell.hasOnlyProgramErrors(r.body) {
+		if call.shell.hasOnlyProgramErrors(r.body) || !r.hasCode && call.shell.endsInProgramError(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:shell"}
 		}
 		return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode}
@@ -285,7 +287,7 @@ func (p *phrases) judgeEdit(text string) Judgement {
 
 func judgeOther(text string, call *toolCall) Judgement {
 	p := call.phrases
-	if r := p.unframe(text); r.hasCode {
+	if r := p.unframe(text); r.hasCode || r.timedOut {
 		return judgeExit(r, call)
 	}
 	switch rule, bad := p.errorMessageRule(text); {

@@ -15,6 +15,8 @@ type shellResult struct {
 	code    int // valid if hasCode is true
 	hasCode bool
 	isEmpty bool // the command printed nothing
+
+	timedOut bool // the harness ended the command after a time-out
 }
 
 // scriptFramePrefix is the start of a result if the call was a Codex program (see scriptCommands).
@@ -25,7 +27,8 @@ const maxFrameLines = 12 // read at each end of a result
 // unframe removes a known harness's frame from a result, and returns the output and the exit code. It never takes a
 // number in the output for an exit code.
 func (p *phrases) unframe(text string) shellResult {
-	r := shellResult{phrases: p, body: text}
+	text, timedOut := p.withoutQuotedCommand(text)
+	r := shellResult{phrases: p, body: text, timedOut: timedOut}
 	if !r.readTags(text) { // mini-SWE-agent and others write tags
 		if r.readHead(); strings.HasPrefix(text, scriptFramePrefix) {
 			r.readScript()
@@ -35,6 +38,30 @@ func (p *phrases) unframe(text string) shellResult {
 	trimmed := strings.TrimSpace(r.body)
 	r.isEmpty = trimmed == "" || p.inList("empty", trimmed)
 	return r
+}
+
+// withoutQuotedCommand removes the command, which can have several lines, from a harness's time-out message at the
+// start of a text, such as "The last command <command>make</command> timed out". ok is false for any other text.
+func (p *phrases) withoutQuotedCommand(text string) (rest string, ok bool) {
+	const maxLead = 24
+	lead := strings.IndexAny(cutText(text, maxLead), "<'\"`")
+	if lead <= 0 || !p.inList("time-of", strings.ToLower(strings.TrimSpace(text[:lead]))) {
+		return text, false
+	}
+	end := text[lead : lead+1]
+	if end == "<" {
+		end = "</command>"
+	}
+	for after, found := text[lead+1:], true; found; {
+		if _, after, found = strings.Cut(after, end); !strings.HasPrefix(after, " ") {
+			continue
+		}
+		line, _, _ := strings.Cut(after, "\n")
+		if containsAny(strings.ToLower(cutText(line, 300)), p.lists["time-up"]...) {
+			return text[:lead] + after[1:], true
+		}
+	}
+	return text, false
 }
 
 func (r *shellResult) setCode(num string) bool {

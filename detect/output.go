@@ -53,7 +53,16 @@ func (p *phrases) outputFailureRule(body string) (string, bool) {
 			return rule, true
 		}
 	}
+	if !succeeded && p.reportsFailure(lines[len(lines)-1]) {
+		return "sign", true
+	}
 	return "shell", shellErrors*2 >= len(lines)
+}
+
+// reportsFailure matches "❌ Failed to cache the model", the last line of a script.
+func (p *phrases) reportsFailure(t string) bool {
+	message := withoutSymbols(t)
+	return hasAnyPrefix(t, failureSymbols) && p.startsWithUnable(strings.ToLower(cutText(message, 160)), message)
 }
 
 // endsInTraceback reports whether the output ends in a traceback. If more than lastLines lines follow, the program
@@ -143,6 +152,22 @@ func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	endsInFilter := c.phrases.inList("program filters", c.lastProgram)
 	return everyLineMatches(body, func(t string) bool {
 		return c.phrases.isShellError(t) && c.startsWithProgram(t) || !endsInFilter && c.phrases.line.command.match(t)
+	})
+}
+
+// endsInProgramError reports whether the last line is an error from a program in the command line about a word of the
+// command line, or a shell's error about such a program. A log that the command printed may end in any other error.
+func (c *shellCommand) endsInProgramError(body string) bool {
+	body = strings.TrimSpace(body)
+	last := plainLine(body[strings.LastIndexByte(body, '\n')+1:])
+	name, message, _ := strings.Cut(last, ": ")
+	if !c.phrases.isShellError(last) || !c.startsWithProgram(last) {
+		return false
+	}
+	byShell := c.phrases.inList("program shell", name[strings.LastIndexByte(name, '/')+1:])
+	words := strings.FieldsFunc(message, func(r rune) bool { return strings.ContainsRune(" :,'\"`‘’", r) })
+	return slices.ContainsFunc(c.parts, func(p shellPart) bool {
+		return byShell && slices.Contains(words, p.prog) || !byShell && hasAny(words, p.args...)
 	})
 }
 

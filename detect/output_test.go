@@ -2,6 +2,7 @@ package detect_test
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -288,6 +289,68 @@ func TestTimeoutIsFoundInFirstOrLastLine(t *testing.T) {
 	} {
 		if got := detect.Classify("bash", `{"command":"./release.sh"}`, text, 0); got.Rule != rule {
 			t.Errorf("%q: got outcome %s and rule %q, want rule %q", text, got.Outcome, got.Rule, rule)
+		}
+	}
+}
+
+func TestTimeoutMessageMayQuoteACommandWithSeveralLines(t *testing.T) {
+	const script = "python3 -c \"\nfor n in range(9):\n    print('try', n)\n\""
+	for text, rule := range map[string]string{
+		"The last command <command>" + script + "</command> timed out and has been killed.\nThe output of the command was:\n <output>\n\n</output>": "text:timeout",
+		"The last command <command>tail -f app.log</command> timed out and has been killed.\nThe output of the command was:\n <output>\nready\n":    "text:timeout",
+		"The command '" + script + "' was cancelled because it took more than 25 seconds. Try another command.":                                     "text:timeout",
+		"Command `" + script + "` timed out after 30 seconds":                                                                                       "text:timeout",
+		"The last command <command>" + script + "</command> printed:\n3 requests timed out":                                                         "",
+		"The command '" + script + "' printed nothing\n2 of x and y timed out":                                                                      "",
+	} {
+		for _, line := range []string{"./release.sh", "tail -f app.log"} {
+			if line != "./release.sh" && rule == "" {
+				continue
+			}
+			args := `{"command":"` + line + `"}`
+			if got := detect.Classify("bash", args, text, 0); got.Rule != rule {
+				t.Errorf("%s: %q: got outcome %s and rule %q, want rule %q", line, text, got.Outcome, got.Rule, rule)
+			}
+		}
+	}
+}
+
+func TestReadOnlyCommandsMayEndInAnError(t *testing.T) {
+	const listing = "-rw-r--r-- 1 root root 812 Aug 16 00:40 shop.db\n"
+	for _, tc := range []struct {
+		line, out string
+		want      detect.Outcome
+	}{
+		{"ls -l shop.db && file shop.db", listing + "/bin/sh: 1: file: not found", detect.Error},
+		{"ls -l shop.db; xxd shop.db", listing + "bash: line 2: xxd: command not found", detect.Error},
+		{"ls -l shop.db && cat shop.sql", listing + "cat: shop.sql: No such file or directory", detect.Error},
+		{"ls -l && cat 'my notes'", listing + "cat: 'my notes': No such file or directory", detect.OK},
+		{"ls -l && cat build.log", listing + "bash: line 2: xxd: command not found", detect.OK},
+		{"ls -l && cat build.log", listing + "cat: shop.sql: No such file or directory", detect.OK},
+		{"ls -l && cat build.log", listing + "file build.log not found", detect.OK},
+	} {
+		args := `{"command":` + strconv.Quote(tc.line) + `}`
+		if got := detect.Classify("bash", args, tc.out, 0); got.Outcome != tc.want {
+			t.Errorf("%s: %q: got outcome %s (rule %q), want %s", tc.line, tc.out, got.Outcome, got.Rule, tc.want)
+		}
+		if got := detect.Classify("bash", args, tc.out+"\n\nCommand exited with code 0", 0); got.Outcome != detect.OK {
+			t.Errorf("%s, exit code 0: %q: got outcome %s (rule %q), want ok", tc.line, tc.out, got.Outcome, got.Rule)
+		}
+	}
+}
+
+func TestScriptsLastLineMayHaveAFailureSymbol(t *testing.T) {
+	const steps = "Loading the price list\nThis can take a minute.\nRows: 12\nColumns: 4\n"
+	for last, want := range map[string]detect.Outcome{
+		"❌ Failed to save the price list.":           detect.Error,
+		"✗ could not save the price list: disk full": detect.Error,
+		"✖ 1 price (0 missing)":                      detect.OK,
+		"✗ Saturday":                                 detect.OK,
+		"❌ Failed to save the price list.\nRows: 12": detect.OK,
+		"❌ Failed to save the price list.\n1 passed": detect.OK,
+	} {
+		if got := detect.Classify("bash", `{"command":"python3 prices.py"}`, steps+last, 0); got.Outcome != want {
+			t.Errorf("%q: got outcome %s (rule %q), want %s", last, got.Outcome, got.Rule, want)
 		}
 	}
 }

@@ -44,7 +44,12 @@ var agentFormats = []agentFormat{
 	{agent: "mini-swe-agent", prefixes: []string{"<exception>"}, read: func(s string) (textResult, bool) {
 		return textResult{text: s, failed: true, findCall: parseShellCall}, strings.Contains(s, "<returncode>")
 	}},
-	{agent: "mini-swe-agent", prefixes: []string{"Format error:\n\n<error>\n"}},
+	{agent: "mini-swe-agent 1", prefixes: []string{"The last command <command>"}, read: func(s string) (textResult, bool) {
+		return textResult{text: s, findCall: parseShellCall}, strings.Contains(s, "</command> timed out and has been killed.\n")
+	}},
+	{agent: "mini-swe-agent", prefixes: []string{
+		"Format error:\n\n<error>\n", "Please always provide EXACTLY ONE action in triple backticks, found ",
+	}},
 	{agent: "Hermes, Qwen", prefixes: []string{"<tool_response>"}, read: parseToolResponse},
 	{agent: "OpenHands", prefixes: []string{"EXECUTION RESULT of ["}, read: func(s string) (textResult, bool) {
 		return textResult{text: s, findCall: parseTagCall}, true

@@ -165,6 +165,30 @@ U <returncode>3</returncode>
 8 says "<exception>it says only this</exception>"
 10 answers #4 "<returncode>3</returncode>" 0
 `},
+		{"mini-swe-agent 1", `
+U find it
+A '''bash
+./feed.sh
+echo done
+'''
+U The last command <command>./feed.sh
+echo done</command> timed out and has been killed.
+The output of the command was:
+ <output>
+</output>
+Please try another command and make sure to avoid those requiring interactive input.
+A I say nothing.
+U Please always provide EXACTLY ONE action in triple backticks, found 0 actions.
+A '''bash
+ls
+'''
+U The last command <command> was wrong
+`, `
+0 says "find it"
+1 calls #1 bash {"command":"./feed.sh\necho done"}
+2 answers #1 "The last command <command>./feed.sh\necho done</command> timed out and has been killed.\nThe output of the command was:\n <output>\n</output>\nPlease try another command and make sure to avoid those requiring interactive input." 0
+6 says "The last command <command> was wrong"
+`},
 		{"AutoGen and Open Interpreter", `
 U find it
 A Run:
