@@ -21,28 +21,29 @@ type Memory interface {
 	Member(ctx context.Context, tenant string, id session.ID) (member session.Member, ok bool, err error)
 }
 
-// Deliverer writes waiting exchanges and session records to the backend.
+// Deliverer writes pending exchanges and session records to the backend.
 type Deliverer interface {
 	Deliver(ctx context.Context)
 	// WithDeliveryPaused calls f. Until f returns, no row is delivered and no session is deleted.
 	WithDeliveryPaused(f func())
-	// UndeliveredSessions, called inside WithDeliveryPaused, returns the sessions with exchanges that the backend
-	// lacks; ok is false while they are unknown.
+	// UndeliveredSessions returns the sessions with exchanges that the backend lacks. ok is false while these sessions
+	// are unknown. Call UndeliveredSessions only inside WithDeliveryPaused.
 	UndeliveredSessions() (sessions map[session.Ref]bool, ok bool)
 }
 
 // Exchanges reads the exchanges in closing sessions.
 type Exchanges interface {
-	// ExchangesAtClose, called inside WithDeliveryPaused, returns a session's exchanges; stored is how many the backend
-	// has, 0 if unknown.
+	// ExchangesAtClose returns a session's exchanges. stored is how many exchanges the backend has, or 0 if unknown.
+	// Call ExchangesAtClose only inside WithDeliveryPaused.
 	ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error)
 }
 
-// Touches holds the sessions waiting for a correction, because of new feedback or an earlier failure.
+// Touches holds the sessions that need a correction, because they have new feedback or because an earlier correction
+// failed.
 type Touches interface {
 	QueueCorrection(tenant string, id session.ID)
 	TakeQueuedCorrections() map[session.Ref]bool
-	// PostFeedback adds feedback to sessions, and touches the sessions where it is new.
+	// PostFeedback adds feedback to sessions, and queues a correction for each session to which the feedback is new.
 	PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
 }
 
@@ -106,11 +107,11 @@ type Fleet interface {
 	// returns all tenants' positions.
 	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
 	// Changes returns the deltas (counter changes) that memory lacks: other replicas' settlements between the previous
-	// Counters or Changes call and the last Positions call, and own settlements without a response. ok is false if
-	// deltas are missing. Changes is never called during Settle.
+	// Counters or Changes call and the last Positions call, and this replica's settlements to which the backend did not
+	// respond. ok is false if deltas are missing. Changes is never called during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
-	// RatedOpenSessions returns at most limit open sessions with all feedback, ordered by newest feedback, starting
-	// after a position. last is the position for the next call.
+	// RatedOpenSessions returns at most limit open sessions with all their feedback, ordered by their newest feedback,
+	// starting after a position. last is the position for the next call.
 	RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
 	// AreSettled reports which sessions a replica has settled.
 	AreSettled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)

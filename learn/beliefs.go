@@ -15,7 +15,7 @@ import (
 )
 
 // beliefs holds each tenant's chooser and the provisional rewards for open sessions (provisional.go). A chooser has
-// counters and priors (what it believes about a lesson without rewards). One replica computes new priors from the
+// counters, and priors (the beliefs about a lesson that has no rewards yet). One replica computes new priors from the
 // counters and publishes them for all.
 type beliefs struct {
 	tools      tools
@@ -104,9 +104,9 @@ func (b *beliefs) updateCounters(ctx context.Context, step func() (sessions []se
 	return nil
 }
 
-// addSettled adds settled deltas (counter changes), and publishes maxima and priors. Counters that are not in memory
-// are read from the backend, which has the deltas already, or at the next use if many tenants are in memory. The caller
-// holds b.mu.
+// addSettled adds settled deltas (counter changes), and publishes maxima and priors. If the tenant's counters are not
+// in memory, addSettled reads them from the backend, which already has the deltas. If many tenants are in memory, the
+// counters are read at their next use instead. The caller holds b.mu.
 func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.Delta) {
 	if t, read := b.get(name); read {
 		t.counters.Add(deltas)
@@ -136,7 +136,7 @@ func (b *beliefs) publish(ctx context.Context, name string) {
 	b.refit(ctx, name)
 }
 
-// refitDue fits the priors of the touched sessions' tenants if they are due.
+// refitDue fits new priors for those of the touched sessions' tenants that have enough new rewards.
 func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -45,7 +45,7 @@ type closer struct {
 	rewardName  string
 	changed     *changedTenants // for Learner.ChangedTenants
 
-	isFleet bool // other replicas close sessions, too
+	isFleet bool // other replicas also close sessions
 	ageNow  func(ctx context.Context) (earliest, latest time.Time, err error)
 	seed    maphash.Seed // differs between replicas, so waitsForOthers spreads the waits
 
@@ -88,7 +88,7 @@ func (c *closer) countUnsampled(ctx context.Context) {
 	c.metrics.Unsampled.Store(n)
 }
 
-// closeAll closes the due sessions, and reports whether the backend listed all.
+// closeAll closes the due sessions, and reports whether the backend listed all due sessions.
 func (c *closer) closeAll(ctx context.Context) bool {
 	earliest, latest, err := c.ageNow(ctx)
 	if err != nil {
@@ -98,13 +98,13 @@ func (c *closer) closeAll(ctx context.Context) bool {
 	return c.closeStarted(ctx, time.Time{}, earliest.Add(-c.reward.CloseAfter)) && c.closeStarted(ctx, latest.Add(c.maxLead()), latest.AddDate(1000, 0, 0))
 }
 
-// maxLead is how far ahead of the clock a session's start can be. A session that starts later began before the clock
-// was set back. It closes at once, because its age is unknown, and it would otherwise stay open until the clock has
-// reached the start.
+// maxLead is how far ahead of the clock a session's start can be. A session with a later start began before the clock
+// was set back. Such a session closes at once, because its age is unknown, and because the session would otherwise stay
+// open until the clock reaches the start.
 func (c *closer) maxLead() time.Duration { return max(c.reward.CloseAfter, time.Hour) }
 
-// closeStarted closes the open sessions started between two times in batches, and reports whether the backend listed
-// all.
+// closeStarted closes, in batches, the open sessions that started between two times. It reports whether the backend
+// listed all these sessions.
 func (c *closer) closeStarted(ctx context.Context, from, before time.Time) bool {
 	after := session.Row{Started: from}
 	for ctx.Err() == nil {
@@ -141,7 +141,7 @@ func (c *closer) closeStarted(ctx context.Context, from, before time.Time) bool 
 	return false
 }
 
-// waitingUnits returns the units for sessions with data that has not reached the backend.
+// waitingUnits returns the units of the sessions in waiting, whose data has not reached the backend.
 func (c *closer) waitingUnits(waiting map[session.Ref]bool) map[session.Ref]bool {
 	units := map[session.Ref]bool{}
 	for ref := range waiting {
@@ -170,7 +170,7 @@ func (c *closer) waitsForOthers(ref session.Ref, started time.Time) bool {
 	return c.age(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeInterval()
 }
 
-// age returns a session's age, or the longest duration for a start further ahead than maxLead.
+// age returns a session's age. If the start is further ahead than maxLead, the result is the longest duration.
 func (c *closer) age(started time.Time) time.Duration {
 	age := c.tools.now().Sub(started)
 	if age < -c.maxLead() {
@@ -187,8 +187,8 @@ type sessionFeedback struct {
 	state   int64 // feedback version, for Settlement.FeedbackState
 }
 
-// readFeedback reads sessions' feedback in parallel from a shared backend. After an error an element is nil, and
-// prepareSettlement reads this feedback.
+// readFeedback reads sessions' feedback in parallel from a shared backend. If a read fails, the session's element is
+// nil, and prepareSettlement reads the feedback again.
 func (c *closer) readFeedback(ctx context.Context, rows []session.Row) []*sessionFeedback {
 	stored := make([]*sessionFeedback, len(rows))
 	if !c.isFleet {
@@ -218,7 +218,7 @@ func inParallel(n, limit int, fn func(i int)) {
 }
 
 // prepareSettlement returns a closing session's settlement, or nil after an error. A session without a stored record
-// changes no counter, but gets samples. stored is the session's feedback if already read.
+// changes no counter, but gets samples. stored is the session's feedback, or nil if the feedback was not read yet.
 func (c *closer) prepareSettlement(ctx context.Context, row *session.Row, stored *sessionFeedback) *pendingSettlement {
 	rec := c.memory.NewestRecord(row)
 	if rec.Unit.ID != "" {
@@ -280,7 +280,7 @@ func closingDeltas(c *bandit.Chooser, rec *session.Record, out feedback.SessionR
 
 const maxChanged = 4096 // tenants in changedTenants
 
-// changedTenants holds the tenants with sessions settled since the last take.
+// changedTenants holds the tenants whose sessions were settled since the last take call.
 type changedTenants struct {
 	mu         sync.Mutex
 	names      map[string]bool

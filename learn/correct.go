@@ -14,7 +14,7 @@ import (
 	"precept/internal/session"
 )
 
-// correctTouched settles touched sessions again, so the counters include late feedback.
+// correctTouched settles touched sessions again, so that the counters include late feedback.
 func (c *closer) correctTouched(ctx context.Context) {
 	touched := c.touches.TakeQueuedCorrections()
 	if len(touched) == 0 {
@@ -39,7 +39,7 @@ func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	c.settle(ctx, work)
 }
 
-// correctRemaining makes the waiting corrections at shutdown.
+// correctRemaining makes the pending corrections at shutdown.
 func (c *closer) correctRemaining(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
 		if _, ok := c.deliverer.UndeliveredSessions(); ok {
@@ -56,8 +56,8 @@ func (c *closer) rebuildInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
 }
 
-// touchUnsettled touches closed sessions with unsettled data: exchanges from agents that continued, feedback stored
-// before the program ended, and feedback that other replicas stored but did not settle.
+// touchUnsettled queues corrections for closed sessions with unsettled data: exchanges from agents that continued,
+// feedback stored before the program ended, and feedback that other replicas stored but did not settle.
 func (c *closer) touchUnsettled(ctx context.Context) {
 	now := c.tools.now()
 	if now.Before(c.nextTouchAt) {
@@ -78,7 +78,7 @@ func (c *closer) touchUnsettled(ctx context.Context) {
 }
 
 // prepareCorrection returns the settlement that replaces a closed session's reward with the reward from all stored
-// feedback. It returns nil for an open session and after an error, which is retried.
+// feedback. It returns nil for an open session and after an error. After a failed read, the correction is retried.
 func (c *closer) prepareCorrection(ctx context.Context, ref session.Ref) *pendingSettlement {
 	retry := func(err error) *pendingSettlement {
 		c.tools.reportFailure(label.StepCorrect, err)

@@ -10,8 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Counters belong to a reward definition: a new definition starts from zero, and an old one continues with the old
-// counters. A counter's scope in the backend begins with the definition name, unless it is the default.
+// Counters belong to a reward definition: a new definition starts from zero, and a definition that was used before
+// continues with its old counters. A counter's scope in the backend begins with the definition name, unless it is the
+// default.
 const (
 	defaultReward    = feedback.DefaultDefinition
 	definitionPrefix = "r:" // no other scope begins with this
@@ -30,7 +31,7 @@ func addDefinitionPrefix(rewardName string, deltas []trial.Delta) []trial.Delta 
 }
 
 // selectDefinition returns the deltas for one reward definition, without the prefix. closed counts the closed sessions
-// under each other definition.
+// under each of the other definitions.
 func selectDefinition(rewardName string, deltas []trial.Delta) (selected []trial.Delta, closed map[string]int64) {
 	others := map[string][]trial.Delta{}
 	closed = map[string]int64{}

@@ -49,8 +49,8 @@ func (f *follower) start(ctx context.Context) {
 	}
 }
 
-// refresh updates the tenants in memory with changed counters. The first call also reads tenants that are not in
-// memory.
+// refresh updates those tenants in memory whose counters have changed. The first call also reads tenants that are not
+// in memory.
 func (f *follower) refresh(ctx context.Context) error {
 	if f.fleet == nil {
 		return nil
@@ -87,7 +87,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// followFeedback adds feedback on open sessions received by other replicas.
+// followFeedback adds the feedback on open sessions that other replicas received.
 func (f *follower) followFeedback(ctx context.Context, name string, latest string) error {
 	for ctx.Err() == nil {
 		from := f.beliefs.feedbackPosition(name)

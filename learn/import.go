@@ -37,8 +37,8 @@ type ImportCounts struct {
 type Importer struct {
 	Now             func() time.Time
 	LearningEnabled bool
-	// Sessions finds earlier samples, so NewSamples counts only new samples, and sessions that precept recorded live.
-	// Sessions also stores outcomes and settles the imported sessions.
+	// Sessions finds earlier samples, so that NewSamples counts only new samples. It also finds sessions that precept
+	// recorded live, stores outcomes, and settles the imported sessions.
 	Sessions interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 		AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error)
@@ -165,9 +165,9 @@ func (im *Importer) storeOutcome(ctx context.Context, tenant string, id session.
 	return err
 }
 
-// settle builds an imported session's samples from all stored exchanges and feedback, and settles the session, so later
-// data rebuilds the samples as for a live session. settle does nothing without new data. It sets the sample counts in
-// counts.
+// settle builds an imported session's samples from all stored exchanges and feedback, and settles the session, so that
+// later data leads to new samples, as for a live session. Without new data, settle changes nothing in the store. It
+// sets the sample counts in counts.
 func (im *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
 	old, err := im.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {
@@ -203,7 +203,7 @@ func (im *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportC
 	if err := im.Write(ctx, b); err != nil {
 		return err
 	}
-	// If the step is not applied, the learner has settled the session meanwhile.
+	// If the step is not applied, the learner has settled the session in the meantime.
 	_, err = im.Sessions.Settle(ctx, []session.Settlement{step})
 	return err
 }
@@ -239,15 +239,16 @@ func withoutUnfinished(list []sample.Exchange) []sample.Exchange {
 	return slices.DeleteFunc(slices.Clone(list), func(x sample.Exchange) bool { return x.Outcome == sample.Incomplete && finished[x.Turn] })
 }
 
-// ImportResult is what ImportAll returns.
+// ImportResult is the result of ImportAll.
 type ImportResult struct {
 	Transcripts int `json:"transcripts"`
 	ImportCounts
 	Errors []string `json:"faults"` // messages about lines and transcripts that cannot be read; all others are imported
 }
 
-// ImportAll imports the transcripts in r, in a detect.ReadTranscripts format, and calls done after each. agent "" means
-// the transcript's source, or else "import". at is when the transcripts were recorded.
+// ImportAll imports the transcripts in r, which have a format that detect.ReadTranscripts reads, and calls done after
+// each. If agent is "", the agent is the transcript's source, or else "import". at is when the transcripts were
+// recorded.
 func (im *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportResult, error) {
 	sum := ImportResult{Errors: []string{}}
 	var fatal error
@@ -270,7 +271,7 @@ func (im *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Re
 	return sum, nil
 }
 
-// Add adds the counts and faults from another import.
+// Add adds the counts and errors from another import.
 func (s *ImportResult) Add(other ImportResult) {
 	s.Transcripts += other.Transcripts
 	s.ImportCounts.add(other.ImportCounts)

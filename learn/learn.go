@@ -17,7 +17,7 @@ import (
 const (
 	correctInterval  = 50 * time.Millisecond
 	finishTimeout    = 10 * time.Second // from stopping until the last correction
-	closeBatchSize   = 100              // maximum sessions per settlement; all samples are in memory
+	closeBatchSize   = 100              // maximum number of sessions per settlement; all their samples are in memory at the same time
 	maxParallelReads = 16               // sessions read at the same time from a shared backend, which may be far away
 )
 
@@ -33,9 +33,9 @@ type Options struct {
 	// Now.
 	AgeNow    func(ctx context.Context) (earliest, latest time.Time, err error)
 	Memory    Memory    // nil: all sessions are in the backend
-	Deliverer Deliverer // may be nil without Run
-	Touches   Touches   // may be nil without Run
-	// Exchanges reads the exchanges in closing sessions; nil: from Backend.
+	Deliverer Deliverer // may be nil if Run is not called
+	Touches   Touches   // may be nil if Run is not called
+	// Exchanges reads the exchanges in closing sessions. If Exchanges is nil, Backend is used.
 	Exchanges   Exchanges
 	Guard       *guard.Guard
 	Reward      feedback.Definition
@@ -65,15 +65,15 @@ type Learner struct {
 	rewardName  string
 }
 
-// tools are what all parts of a Learner share.
+// tools holds the dependencies that all parts of a Learner share.
 type tools struct {
 	now           func() time.Time
 	guard         *guard.Guard
 	reportFailure func(step label.Step, err error)
 }
 
-// Open loads the first tenants' counters and starts no goroutine. If a shared backend cannot be read, Open succeeds,
-// and lessons are chosen from the priors until Follow has read it.
+// Open loads the first tenants' counters and starts no goroutine. Open succeeds even if a shared backend cannot be
+// read. In this case, lessons are chosen from the priors until Follow has read the backend.
 func Open(ctx context.Context, o Options) (*Learner, error) {
 	if o.Memory == nil {
 		o.Memory = noMemory{}
@@ -109,8 +109,8 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 // OnlyTenant returns the tenant if the store and this process have seen exactly one tenant, else "".
 func (l *Learner) OnlyTenant() string { return l.beliefs.onlyTenant() }
 
-// ChangedTenants returns the tenants with sessions settled since the last call. ok is false if more tenants changed
-// than are recorded, so that names is incomplete.
+// ChangedTenants returns the tenants whose sessions were settled since the last call. If ok is false, more tenants
+// changed than are recorded, and names is incomplete.
 func (l *Learner) ChangedTenants() (names []string, ok bool) { return l.closer.changed.take() }
 
 // Beliefs returns the chooser that holds a tenant's beliefs about lessons, without reading the backend. A tenant that

@@ -75,8 +75,8 @@ func (p *provisionalTracker) addReward(rec *session.Record, entries []feedback.E
 	p.beliefs.setProvisional(rec, out, rec.Identity.Started.Add(p.reward.CloseAfter))
 }
 
-// expire removes the rewards for sessions so old that another replica has closed them. interval is the pause between
-// two closing rounds.
+// expire removes the rewards for sessions that are so old that another replica must have closed them. interval is the
+// pause between two closing rounds.
 func (p *provisionalTracker) expire(interval time.Duration) {
 	p.beliefs.expire(p.tools.now().Add(-closingGracePeriod - (2+maxWaitIntervals)*interval))
 }

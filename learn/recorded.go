@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// pastSessions reads stored sessions to compare transcripts with.
+// pastSessions reads the stored sessions with which transcripts are compared.
 type pastSessions interface {
 	session.Finder
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -113,7 +113,8 @@ func (im *Importer) liveRecord(ctx context.Context, tenant string, id session.ID
 	return rec, nil
 }
 
-// uuidEnd matches a UUID at a name's end. Codex names a session UUID, and the history file rollout-TIME-UUID.
+// uuidEnd matches a UUID at a name's end. Codex uses UUID as a session's name, and rollout-TIME-UUID as the history
+// file's name.
 var uuidEnd = regexp.MustCompile(`-([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
 
 // sessionNames returns the session names that a client may have sent for a transcript id.
@@ -128,7 +129,7 @@ func sessionNames(id string) (names []string) {
 }
 
 // haveSameReplies reports whether the longer conversation has the shorter one's replies, in order. It ignores white
-// space, because histories divide replies differently.
+// space, because an agent's history may divide a reply differently.
 func haveSameReplies(live, past []sample.Exchange) bool {
 	shorter, longer := normalizedReplies(live), normalizedReplies(past)
 	if len(shorter) > len(longer) {
@@ -168,8 +169,8 @@ func normalizedReplies(list []sample.Exchange) (all []string) {
 }
 
 // OpeningIndex finds live sessions by a hash over the first words. The first find call reads all of a tenant's
-// sessions, later calls only newer sessions, so importing many files stays fast. OpeningIndex is safe for concurrent
-// use.
+// sessions. Later calls read only newer sessions, so importing many files stays fast. OpeningIndex is safe for
+// concurrent use.
 type OpeningIndex struct {
 	mu        sync.Mutex // held while reading the backend
 	tenant    string
@@ -214,7 +215,7 @@ func (o *OpeningIndex) find(ctx context.Context, from pastSessions, tenant strin
 	return slices.Clone(o.byOpening[opening]), nil
 }
 
-// firstWordsField is a JSON key in session rows, but not in imported sessions and runs.
+// firstWordsField is a JSON key in session rows, but not in the rows of imported sessions and runs.
 const firstWordsField = `"first_words":`
 
 // add reads a row without decoding it. No string in the row contains firstWordsField, because JSON escapes quotation

@@ -152,7 +152,8 @@ func (b *beliefs) dropProvisional(ref session.Ref) {
 	}
 }
 
-// dueSessions returns a tenant's sessions with a provisional reward that close by deadline. The caller holds b.mu.
+// dueSessions returns those of a tenant's sessions that have a provisional reward and close by deadline. The caller
+// holds b.mu.
 func (b *beliefs) dueSessions(name string, deadline time.Time) (ids []session.ID) {
 	for id, r := range b.provisional.byTenant[name] {
 		if !r.due.After(deadline) {

@@ -66,8 +66,9 @@ func (c *closer) applySettlements(ctx context.Context, work []*pendingSettlement
 		deltas = map[string][]trial.Delta{}
 		for i, st := range work {
 			sessions = append(sessions, st.ref())
-			// If the step was not applied, another replica or an earlier step settled the session. A correction now
-			// would make the replicas settle the session in turns; touchUnsettled finds missing feedback.
+			// If the step was not applied, another replica or an earlier step settled the session. If this replica made
+			// a correction now, the replicas would take turns settling the session; touchUnsettled finds missing
+			// feedback.
 			if done[i] {
 				c.countApplied(st, deltas)
 			}

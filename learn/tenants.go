@@ -16,8 +16,8 @@ import (
 const (
 	// maxTenants bounds the tenants in memory. If each credential is a tenant, a million may exist.
 	maxTenants     = 2000
-	minTenants     = 64               // idle tenants stay up to this count, for requests after a quiet night
-	tenantsAtStart = 256              // tenants read at a start; the rest are read at first use
+	minTenants     = 64               // up to this number, idle tenants stay in memory, for requests after a quiet night
+	tenantsAtStart = 256              // tenants read when the program starts; the rest are read at first use
 	idleTime       = 10 * time.Minute // an unused tenant leaves memory after this duration, or at most twice as long
 	loadBatchSize  = 200              // tenants read per loadAndEvict call
 	maxEvictChecks = 2 * maxTenants   // tenants checked per evict call
@@ -37,8 +37,8 @@ type tenant struct {
 	element   *list.Element // in beliefs.order
 }
 
-// chooser returns a tenant's chooser. For a tenant that is not in memory, it starts from the priors, and the next
-// loadAndEvict reads the counters.
+// chooser returns a tenant's chooser. For a tenant that is not in memory, the chooser starts from the priors, and the
+// next loadAndEvict reads the counters.
 func (b *beliefs) chooser(name string) *bandit.Chooser {
 	b.tenantsMu.RLock()
 	t := b.tenants[name]
@@ -189,7 +189,7 @@ func (b *beliefs) loadAndEvict(ctx context.Context) {
 }
 
 // evict removes idle tenants, and the least recently used tenants beyond maxTenants. Each tenant is checked once per
-// idleTime, and more often only beyond maxTenants.
+// idleTime, and more often only if there are more than maxTenants.
 func (b *beliefs) evict() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"precept/internal/session"
 )
 
-// maxLastCopied bounds units.lastCopied. After a full map is emptied, members get the same feedback again, without
+// maxLastCopied bounds units.lastCopied. After a full map is emptied, members get the same feedback again, which has no
 // effect.
 const maxLastCopied = 4096
 
@@ -51,8 +51,8 @@ func (u *units) shareFeedback(ctx context.Context, rec *session.Record) error {
 	return err
 }
 
-// copyToMembers copies new feedback on a unit to its members, and reports whether the unit is a run. A later member
-// gets the feedback when it closes.
+// copyToMembers copies new feedback on a unit to its members, and reports whether the unit is a run. A session that
+// joins the unit later gets the feedback when that session closes.
 func (u *units) copyToMembers(ctx context.Context, ref session.Ref) (isRun bool, err error) {
 	unit, ok, err := u.memory.Member(ctx, ref.Tenant, ref.ID)
 	isRun = unit.Run != ""

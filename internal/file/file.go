@@ -51,8 +51,8 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 }
 
 // Replace replaces a file's content with the text that write writes. The new file keeps the old owner where the system
-// permits, so that a command run by root does not take a file from its user. Replace creates missing folders as private
-// as the file.
+// permits, so that a command run by root does not take a file from its user. Replace creates missing folders. If only
+// the owner may read the file, the same applies to these folders.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {

@@ -1,4 +1,4 @@
-// Package guard keeps a panic in one session or exchange from stopping the work on others.
+// Package guard keeps a panic in one session or exchange from stopping the work on the others.
 //
 // Workers run steps through a Guard. If a step panics, the guard marks the session or exchange with a
 // session.DeadLetter, and the worker continues with the others. A marked session is skipped until the next program
@@ -18,7 +18,7 @@ import (
 	"precept/internal/session"
 )
 
-// MaxTries is how often a session with a panicking step is tried. Each program run tries once.
+// MaxTries is how often a session is tried whose step panics. Each program run tries once.
 const MaxTries = 3
 
 const (
@@ -37,13 +37,13 @@ func IsPermanent(err error) bool {
 // Options configure a Guard.
 type Options struct {
 	Now       func() time.Time
-	OnFailure func(step label.Step, err error) // marks could not be stored or readmitted
+	OnFailure func(step label.Step, err error) // called if marks could not be stored or readmitted
 	OnPanic   func(step label.Step, value any) // value is the panic value
-	// Before is called before each step on a session or, with an id, on an exchange. Before may be nil. Tests use
-	// Before to make a step panic.
+	// Before is called before each step on a session, or on an exchange if exchange is not "". Before may be nil. Tests
+	// use Before to make a step panic.
 	Before func(step label.Step, id session.ID, exchange string)
-	// Clean removes secrets and personal data from a panic's text, which may quote a conversation. If nil, no such text
-	// is stored.
+	// Clean removes secrets and personal data from a panic's text, which may quote a conversation. If Clean is nil, a
+	// fixed text is stored instead.
 	Clean         func(text string) string
 	SetAsideCount *atomic.Int64 // counts SetAside calls; may be nil
 }
@@ -144,7 +144,7 @@ func (g *Guard) IsSkipped(ref session.Ref) bool {
 	return g.skipped[ref]
 }
 
-// StorePending stores the pending marks. After an error, the marks stay pending.
+// StorePending stores the pending marks. After an error that is not permanent, the marks stay pending.
 func (g *Guard) StorePending(ctx context.Context, marks Marks) {
 	g.mu.Lock()
 	list := g.pending
@@ -160,7 +160,7 @@ func (g *Guard) StorePending(ctx context.Context, marks Marks) {
 }
 
 // storeMarks stores marks, and returns the marks to try again later. If the store refuses the list permanently,
-// storeMarks tries each mark alone.
+// storeMarks tries each mark alone, and drops the marks that are refused.
 func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.DeadLetter) (remaining []session.DeadLetter) {
 	err := g.RunErr(label.StepSetAside, func() error { return marks.SetAside(ctx, list) })
 	if err == nil {

@@ -4,7 +4,7 @@
 // Prometheus's increase() does not see a new series' first event.
 package label
 
-// Step is the label step on precept_fail_open_total and a log field: the learning or storing step that failed while the
+// Step is the value of the "step" label on precept_fail_open_total, and of a log field. The step failed, but the
 // request went through.
 type Step string
 
@@ -21,7 +21,7 @@ const (
 	StepSplice      Step = "splice"   // inserting lessons into the body
 	StepBegin       Step = "begin"    // starting an exchange's record
 	StepCapture     Step = "capture"  // copying the response
-	StepSettle      Step = "settle"   // signals from a turn or a closed session
+	StepSettle      Step = "settle"   // reading signals from a turn or a closed session
 	StepReadCapture Step = "gather"   // reading the captured response
 	StepPublish     Step = "publish"  // sharing opt-outs, and keys for later turns, with other replicas
 	StepRecord      Step = "record"   // queueing the exchange
@@ -47,8 +47,8 @@ const (
 	StepSweep            Step = "sweep"     // removing sessions from memory
 	StepSetAside         Step = "set_aside" // storing the mark for a session after a panic
 	StepReadmit          Step = "readmit"   // admitting sessions that earlier runs set aside
-	StepStop             Step = "stop"      // delivery to the store at a stop
-	StepStore            Step = "store"     // opening the backend at the start
+	StepStop             Step = "stop"      // delivering to the store while the server stops
+	StepStore            Step = "store"     // opening the backend when the server starts
 )
 
 // Learning steps, from an open session to beliefs (the lessons' estimated benefits).
@@ -62,12 +62,12 @@ const (
 	StepSamples         Step = "samples" // building a closed session's samples
 	StepLearn           Step = "learn"   // changing the beliefs
 	StepPublishMaxima   Step = "raise"   // recording how far beliefs are current
-	StepReadCorrections Step = "pick_up" // reading waiting corrections
+	StepReadCorrections Step = "pick_up" // reading pending corrections
 	StepCorrect         Step = "correct" // correcting a closed session after late feedback
 	StepRefit           Step = "refit"   // computing the beliefs from all samples
 )
 
-// Steps in side work.
+// Steps of the other background work.
 const (
 	StepLessons  Step = "lessons" // lesson directory or lessons in Redis
 	StepLedger   Step = "ledger"
@@ -92,14 +92,14 @@ func Steps() []Step {
 	}
 }
 
-// Reason is the label reason on a metric.
+// Reason is the value of the "reason" label on a metric.
 type Reason string
 
 // Reasons for precept_uninspected_total, for requests that were forwarded unchanged.
 const (
 	UninspectedBusy      Reason = "busy"           // the bodies in memory fill limits.inspect_total_bytes
 	UninspectedDepth     Reason = "depth"          // nested too deeply
-	UninspectedDuplicate Reason = "duplicate_key"  // two equal top-level keys
+	UninspectedDuplicate Reason = "duplicate_key"  // a top-level key occurs twice
 	UninspectedEncoding  Reason = "encoding"       // the body does not decode
 	UninspectedInvalid   Reason = "invalid_json"   // the body is not JSON
 	UninspectedItems     Reason = "items"          // more items, parts, calls, tools or keys than the limit
@@ -133,12 +133,12 @@ func UnreadReasons() []Reason {
 
 // Reasons for precept_sessions_excluded_total, for sessions outside the experiment.
 const (
-	ExcludedTwin Reason = "twin"   // another session has an equal history
+	ExcludedTwin Reason = "twin"   // another session has an identical history
 	ExcludedLate Reason = "late"   // the store did not return the earlier decision in time
 	ExcludedKeys Reason = "secret" // the replica does not know the fleet's keys
-	ExcludedBusy Reason = "busy"   // limits.sessions sessions are in memory, and none can leave
+	ExcludedBusy Reason = "busy"   // limits.sessions sessions are in memory, and none can be removed
 
-	ExcludedTenant Reason = "tenant" // the tenant has limits.tenant_sessions in memory, and none can leave
+	ExcludedTenant Reason = "tenant" // the tenant has limits.tenant_sessions in memory, and none can be removed
 )
 
 // ExclusionReasons returns all reasons for precept_sessions_excluded_total.
@@ -161,7 +161,7 @@ const (
 	SideTags       Reason = "tags"
 	SideFollowUp   Reason = "follow_up"  // questions that the user may ask next
 	SideQuery      Reason = "query"      // a search query
-	SideCompletion Reason = "completion" // the rest of a text that the user types
+	SideCompletion Reason = "completion" // the rest of a text that the user is typing
 	SideEmoji      Reason = "emoji"
 	SidePrompt     Reason = "prompt" // a prompt for another model, or better wording for a prompt
 )
@@ -180,7 +180,7 @@ const (
 	DroppedQuota    Reason = "quota"     // the outbox already has limits.outbox_bytes
 	DroppedOptOut   Reason = "opt_out"   // the exchange or the session opted out
 	DroppedRefused  Reason = "bad"       // the backend refuses the exchange permanently
-	DroppedReadOnly Reason = "read_only" // the data directory cannot be written
+	DroppedReadOnly Reason = "read_only" // the data directory is not writable
 	DroppedTenant   Reason = "tenant"    // the tenant has limits.tenant_bytes in the outbox
 )
 
@@ -200,7 +200,7 @@ const (
 // LateReasons returns all reasons for precept_late_feedback_dropped_total.
 func LateReasons() []Reason { return []Reason{LateUnknown, LateFull, LateRefused, LateExpired} }
 
-// HookResult is the label result on precept_hooks_total.
+// HookResult is the value of the "result" label on precept_hooks_total.
 type HookResult string
 
 // Webhook delivery results.
@@ -212,7 +212,7 @@ const (
 	HookDuplicate    HookResult = "duplicate"    // the delivery was received before
 	HookUnauthorized HookResult = "unauthorized" // the delivery's signature matches no configured secret
 	HookMalformed    HookResult = "malformed"    // the body is not one of the service's payloads
-	HookFailed       HookResult = "failed"       // the store cannot be written
+	HookFailed       HookResult = "failed"       // the store is not writable
 )
 
 // HookResults returns all results for precept_hooks_total.

@@ -1,5 +1,5 @@
-// Package price holds model prices, by name pattern. The operator may replace the built-in list prices, which are in US
-// dollars on one date.
+// Package price holds model prices by name pattern. The built-in prices are list prices in US dollars as of one date.
+// The operator may replace the built-in prices.
 package price
 
 import (
@@ -35,7 +35,7 @@ type Tokens struct {
 	Output      int64 `json:"out,omitempty"`
 }
 
-// Map returns the counts of t and o, combined one by one.
+// Map combines each count of t with the same count of o.
 func (t Tokens) Map(o Tokens, combine func(x, y int64) int64) Tokens {
 	return Tokens{
 		combine(t.Input, o.Input), combine(t.Cached, o.Cached), combine(t.Written, o.Written),
@@ -75,7 +75,7 @@ type Table struct {
 	BuiltInDate string // "" if the operator configured the prices
 }
 
-// Flat returns a table with one price for all models and none for output.
+// Flat returns a table with the same input prices for all models, and with no price for output.
 func Flat(input, cached float64) *Table {
 	if cached <= 0 {
 		cached = input

@@ -7,7 +7,8 @@ import (
 	"unicode"
 )
 
-// This file finds secrets whose names have no = or : after them: in lists, commands, tables and prose.
+// The functions in this file find secrets whose name is not followed by = or :. Such secrets occur in lists, commands,
+// tables and prose.
 
 // listItem matches the string after a secret's name: ["X-Api-Key", "..."], setenv("DB_PASSWORD", "..."). The comma is
 // at i.
@@ -305,8 +306,8 @@ func (m *matcher) loginPair(i int) hit {
 	return h
 }
 
-// isPlainWord reports whether the word at p has only lower-case letters, and so is not a secret. In prose, most words
-// after a secret's name are plain.
+// isPlainWord reports whether the word at p has only lower-case letters, and is therefore not a secret. In prose, most
+// words after a secret's name are plain.
 func isPlainWord(s []byte, p int) bool {
 	end := p
 	for isLower(byteAt(s, end)) {

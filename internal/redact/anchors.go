@@ -3,7 +3,7 @@ package redact
 import "slices"
 
 // anchor is a byte that each value of a kind contains or follows, such as the @ in an address. check runs only if prev
-// and next accept the bytes before and after the anchor (0 at either end of the text). The test costs three look-ups
+// and next accept the bytes before and after the anchor (0 at either end of the text). This test costs three look-ups
 // per byte, without a branch, and excludes most dashes, digits and colons in ordinary text.
 type anchor struct {
 	name           string // kinds share an anchor if both rows give the same name
@@ -13,8 +13,8 @@ type anchor struct {
 	findsVendorKey bool // check finds a vendor's key, with no name before it
 }
 
-// prefix describes keys that a vendor begins with the same text. The last two bytes of text are the scan's anchor, so
-// they should be rare in other text.
+// prefix describes a vendor's keys, which all begin with the same text. The scan's anchor is the last two bytes of this
+// text. These two bytes should therefore be rare in other text.
 type prefix struct {
 	text       string
 	bodyStart  string // must follow text; counts towards minBytes

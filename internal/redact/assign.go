@@ -69,8 +69,8 @@ func (m *matcher) rejectNameAsValue(h hit, name []byte) hit {
 	return h
 }
 
-// afterSeparator returns the position after the separator that begins at i, or 0 if the text, such as ::, is no
-// separator.
+// afterSeparator returns the position after the separator that begins at i, or 0 if the text is not a separator, such
+// as ::.
 func afterSeparator(s []byte, i int) int {
 	p := i + 1
 	switch next := byteAt(s, p); {

@@ -81,8 +81,8 @@ func (m *matcher) pemOrFlag(i int) hit {
 	return m.value(end+1, class, valueContext{allowDots: true})
 }
 
-// pem matches a private key from BEGIN to END or, without END, to the end of the base64. A header without a body does
-// not match, because code about keys contains such headers.
+// pem matches a private key from BEGIN to END. If END is missing, the key ends with the base64 text. A header without a
+// body does not match, because code about keys contains such headers.
 func (m *matcher) pem(start int) hit {
 	const maxDistance, minLen = 1 << 15, 32
 	line := m.text[start:min(len(m.text), start+80)]
@@ -185,7 +185,7 @@ func (m *matcher) authScheme(i int) hit {
 	return hit{p, end, m.vendorKind(p, end, authorization)}
 }
 
-// maxHeader is the number of header bytes searched for credentials other than cookies.
+// maxHeader is how many bytes of a header are searched for credentials other than cookies.
 const maxHeader = 512
 
 // headerValue matches the first word that looks random in the header value at p. If the word is a cookie's value
@@ -251,7 +251,7 @@ func headerWordEnd(s []byte, p int, separator byte) int {
 
 func endsHeader(c byte) bool { return c < ' ' || isQuote(c) }
 
-// isBasicCredentials reports whether v is base64 of user:password.
+// isBasicCredentials reports whether v is the base64 encoding of user:password.
 func isBasicCredentials(v []byte) bool {
 	const maxLen = 256
 	if len(v) < 6 {

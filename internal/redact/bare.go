@@ -99,8 +99,8 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	return m.value(p, class, valueContext{})
 }
 
-// linkLength returns the length of the link at p, including the blank, or 0. A link is a word or sign between a name
-// and a value, such as "is " or "= ".
+// linkLength returns the length of the link at p, including the following blank, or 0. A link is a word or sign between
+// a name and a value, such as "is " or "= ".
 func linkLength(s []byte, p int) int {
 	switch byteAt(s, p) {
 	case 'i', 't', '=', 'a', '-', 0xe2:
@@ -239,7 +239,8 @@ func (m *matcher) valueOnLine(p int, class keyClass) hit {
 	return h
 }
 
-// labelledName matches a random value after a secret's name with a word at the end: TOKEN_STAGING=..., apiKeyV2: "...".
+// labelledName matches a random value after a secret's name that ends in another word: TOKEN_STAGING=..., apiKeyV2:
+// "...".
 func (m *matcher) labelledName(start, end int) hit {
 	s := m.text
 	name := s[start:end]

@@ -84,8 +84,8 @@ func classRunEnd(s []byte, i int, class uint16) int {
 	return i
 }
 
-// runStart returns the start of the run of class bytes that ends at end. It looks back at most maxLen bytes, and not
-// into the last match.
+// runStart returns the start of the run of class bytes that ends at end. It looks back at most maxLen bytes, and never
+// into the previous match.
 func (m *matcher) runStart(end, maxLen int, class uint16) int {
 	start := end
 	for start > m.lastEnd && end-start < maxLen && byteClass[m.text[start-1]]&class != 0 {

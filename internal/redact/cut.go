@@ -4,8 +4,8 @@ import "strings"
 
 const maxFragment = 256
 
-// TruncatedText is like Text, for a text that was cut off. It also redacts the last word if this may be the start of a
-// value, such as half an address or a card's first digits.
+// TruncatedText is like Text, for a text that was cut off. It also redacts the last word if that word may be the start
+// of a value, such as half an address or a card's first digits.
 func (r *Redactor) TruncatedText(s string) string {
 	s = r.Text(s)
 	start := fragmentStart(s)

@@ -5,10 +5,11 @@ import (
 	"slices"
 )
 
-// This file finds keys with several parts by the separator between two parts. The constants in the functions are part
-// lengths in bytes.
+// The functions in this file match keys that have several parts. Each function starts from a separator and looks at the
+// parts on both sides. The constants in each function are the lengths of a key's parts, in bytes.
 
-// dottedKey matches Discord, Terraform Cloud, Airtable and Vault keys, and PASETO tokens, by the dot at i.
+// dottedKey matches Discord, Terraform Cloud, Authress, Airtable and Vault keys, and PASETO tokens. The first dot is at
+// i.
 func (m *matcher) dottedKey(i int) hit {
 	const discord, discordTime, discordMAC, terraform, terraformKey, airtable, vault, authress = 23, 6, 27, 14, 60, 17, 24, 40
 	s := m.text
@@ -67,7 +68,7 @@ func (m *matcher) botToken(i int) hit {
 	return hit{start, end, secret}
 }
 
-// appToken matches a Facebook app's number and secret around the bar at i.
+// appToken matches a Facebook app token: an app ID, a vertical bar and a secret. The bar is at i.
 func (m *matcher) appToken(i int) hit {
 	const minLen, maxLen, minKey, maxKey = 15, 16, 27, 40
 	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.text, i+1, maxKey+1, tokenByte)
@@ -77,8 +78,8 @@ func (m *matcher) appToken(i int) hit {
 	return hit{start, end, secret}
 }
 
-// suffixedKey matches keys with a suffix: -us12 (Mailchimp), _mmk (MaxMind), NRAL (New Relic). The s, the last k or the
-// L is at i.
+// suffixedKey matches keys with a suffix: -us12 (Mailchimp), _mmk (MaxMind), NRAL (New Relic). The s in -us, the k in
+// _mmk or the L in NRAL is at i.
 func (m *matcher) suffixedKey(i int) hit {
 	const mailchimp, maxmind, newRelic = 32, 36, 36
 	s := m.text

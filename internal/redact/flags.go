@@ -16,7 +16,7 @@ type shortFlag struct {
 
 //nolint:gochecknoglobals // read only
 var shortFlags = []shortFlag{
-	{"mysql", 'p', false, true}, // mysqldump, mysqladmin: -p and a separate word asks for the password
+	{"mysql", 'p', false, true}, // also mysqldump and mysqladmin; before a separate word, -p means that the program asks for the password
 	{"mariadb", 'p', false, true},
 	{"sshpass", 'p', true, true},
 	{"mongo", 'p', true, false},
@@ -53,8 +53,8 @@ var shortFlags = []shortFlag{
 //nolint:gochecknoglobals // read only
 var passwordReaders = []string{"chpasswd", "sudo -S", "docker login", "podman login", "helm registry login", "passwd --stdin", "vncpasswd", "kinit", "cryptsetup", "smbpasswd"}
 
-// passwordFlag matches the password after the flag at i, a secret's name or a letter in shortFlags for a program in the
-// same command.
+// passwordFlag matches the password after the flag at i. The flag is a secret's name, or a letter that shortFlags lists
+// for a program in the same command.
 func (m *matcher) passwordFlag(i int) hit {
 	letter, p := m.text[i+1], i+2
 	attached := byteAt(m.text, p) > ' '
@@ -128,7 +128,7 @@ func (m *matcher) command(i int) []byte {
 	return before[bytes.LastIndexAny(before, "\n;|&")+1:]
 }
 
-// inputPassword matches a password on a program's standard input, with the | or the last < at i.
+// inputPassword matches a password on a program's standard input. The | or the last < is at i.
 func (m *matcher) inputPassword(i int) hit {
 	if m.text[i] == '|' {
 		return m.pipedPassword(i)
@@ -136,7 +136,7 @@ func (m *matcher) inputPassword(i int) hit {
 	return m.hereString(i)
 }
 
-// slash matches a user name and a password around the slash at i, or the password after a Windows option.
+// slash matches the password after a user name and the slash at i, or the password after a Windows option.
 func (m *matcher) slash(i int) hit {
 	if byteAt(m.text, i+1) == ' ' {
 		return m.loginPair(i)

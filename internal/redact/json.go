@@ -2,9 +2,9 @@ package redact
 
 import "bytes"
 
-// JSON redacts the JSON text raw: strings and keys, also in nested JSON, and numbers that are payment cards or have a
-// key such as phone. Valid JSON stays valid. If nothing is found, the result is raw. Otherwise it is appended to
-// dst[:0], which must not overlap raw.
+// JSON redacts the strings and keys in the JSON text raw, including those in nested JSON. It also redacts numbers that
+// are payment cards or have a key such as phone. Valid JSON stays valid. If nothing is found, the result is raw.
+// Otherwise the result is appended to dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
 	var key []byte         // next value's key

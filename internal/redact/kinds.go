@@ -13,7 +13,7 @@ const (
 	iban
 	ssn
 	ip
-	anthropicKey // before openAIKey, because the prefix of openAIKey begins this prefix
+	anthropicKey // before openAIKey, because sk-ant- begins with openAIKey's prefix sk-
 	openAIKey
 	awsKey
 	githubToken

@@ -9,8 +9,8 @@ import (
 // This file finds values in .env, properties and YAML lines, in connection strings, and in tags, where a value may
 // contain punctuation and blanks.
 
-// startsLine reports whether the name at start is the first on the line. If a colon follows the name (colon), words may
-// precede it.
+// startsLine reports whether the name at start is the first on the line. If colon is true, a colon follows the name,
+// and words may precede the name.
 func (m *matcher) startsLine(start int, colon bool) bool {
 	const maxLen = 24
 	s := m.text
@@ -116,7 +116,8 @@ func isSetting(v []byte, mayEndAtBlank, allowDots bool) bool {
 	return letters && (symbols || hasDigit(v) || len(v) >= 8 && hasRandomCase(v))
 }
 
-// isCodeReference reports whether v is a variable with a password, such as config.db1.password or process.env.DB_PW1.
+// isCodeReference reports whether v is a variable that holds a password, such as config.db1.password or
+// process.env.DB_PW1.
 func isCodeReference(v []byte) bool {
 	low := bytes.ToLower(v)
 	return bytes.Contains(low, []byte("pass")) || bytes.Contains(low, []byte("env."))

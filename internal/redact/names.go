@@ -163,8 +163,8 @@ func classifyName(n []byte) keyClass {
 	return noClass
 }
 
-// mayEndSecretName reports whether a secret's name can end at end, by the last three letters. The test is cheap, and
-// excludes most names in code.
+// mayEndSecretName reports whether a secret's name can end at end, judging by the last three letters. The test is
+// cheap, and excludes most names in code.
 func mayEndSecretName(s []byte, end int) bool {
 	if end < 2 {
 		return false

@@ -15,7 +15,7 @@ func (m *matcher) digitValue(i int) hit {
 		}
 	}
 	if isAlnum(c) || (runLength < 7 && (c != '.' && c != '-' && c != '/' && c != ' ' || byteAt(s, end+1) > '9' || byteAt(s, end+1) < '(')) {
-		return hit{end: end} // most numbers end here
+		return hit{end: end} // most numbers are excluded here
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
 		return hit{end: end} // i is inside a number that did not match
@@ -235,8 +235,8 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches an IBAN, in blocks of four or in one piece: a country code, two check digits, and the country's length.
-// The first check digit is at i.
+// iban matches an IBAN, in blocks of four or without blanks. An IBAN has a country code, two check digits, and the
+// length that the country prescribes. The first check digit is at i.
 func (m *matcher) iban(i int) hit {
 	s := m.text
 	noHit := hit{end: classRunEnd(s, i, digitByte)} // digits after a letter match no other kind

@@ -42,7 +42,7 @@ func (n *PlaceholderNumbers) raiseTo(k kind, number int) {
 	n.highestByKind[k] = number
 }
 
-// Highest returns the highest number for each kind by name, nil for none.
+// Highest returns the highest number of each kind, by the kind's name. The result is nil if there are no numbers.
 func (n *PlaceholderNumbers) Highest() map[string]int {
 	if len(n.highestByKind) == 0 {
 		return nil

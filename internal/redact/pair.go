@@ -50,7 +50,8 @@ func (m *matcher) propertyValue(i int) hit {
 	return m.elementValue(i+1, class)
 }
 
-// entryValue matches the <entry key="password"> text, and the <string> text in a property list. The > is at i.
+// entryValue matches the text after <entry key="password">, and the text after <string> in a property list. The > is at
+// i.
 func (m *matcher) entryValue(i int) hit {
 	const maxDistance = 96
 	if m.text[i-1] == 'g' {

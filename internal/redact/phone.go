@@ -78,8 +78,8 @@ func isDialled(g *groups, k, n int) bool {
 	return d[1] == '0' && d[2] != '0' && (size == 2 || size == 4 || size == 5) || k > 3 && size == 3 && d[1] == '1' && d[2] == '1'
 }
 
-// isNational reports whether the first k groups, with n digits, are a phone number because of a national form, the JSON
-// key's class, or a word nearby.
+// isNational reports whether the first k groups, with n digits, are a phone number. The national form, the JSON key's
+// class, or a word nearby decides.
 func (m *matcher) isNational(start int, g *groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false
@@ -215,8 +215,8 @@ func (m *matcher) isIsolated(start, end int) bool {
 	return !(start >= 2 && s[start-1] == ' ' && s[start-2] == ' ') && !(byteAt(s, end) == ' ' && byteAt(s, end+1) == ' ')
 }
 
-// hasDateShape reports whether the groups have the sizes in a date, such as 2026-01-31 or 31.01.2026, also with an
-// hour.
+// hasDateShape reports whether the groups have the sizes in a date, such as 2026-01-31 or 31.01.2026. An hour may
+// follow.
 func hasDateShape(g *groups, k int) bool {
 	if k == 3 && g.sizes[0] == 2 && g.sizes[1] == 2 && g.sizes[2] == 4 {
 		return true

@@ -10,15 +10,15 @@ import (
 // value. Ordinary text needs at most two passes, but hostile text may need many.
 const maxPasses = 16
 
-// maxKnownSecrets is the number of bits in a secretTable entry.
+// maxKnownSecrets is how many secrets a Redactor remembers: one for each bit in a secretTable entry.
 const maxKnownSecrets = 32
 
 // Redactor replaces secrets, and optionally personal data, with placeholders such as [REDACTED:email:1]. Values of a
 // kind are numbered in order of occurrence. Equal values get equal numbers within a session (see BeginExchange) or,
 // without sessions, until Reset.
 //
-// A secret found by a name, as in password=..., stays in memory until Reset or BeginExchange, and is also found without
-// the name.
+// A secret that was found by its name, as in password=..., stays in memory until Reset or BeginExchange. Until then,
+// the secret is also found without the name.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -73,8 +73,8 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// Counts returns the number of replacements by kind since New, Reset, BeginExchange or DrainCounts, nil for none. A
-// repeated value is counted each time.
+// Counts returns the number of replacements by kind since New, Reset, BeginExchange or DrainCounts, or nil if there
+// were none. A repeated value is counted each time.
 func (r *Redactor) Counts() map[string]int {
 	var m map[string]int
 	for k, n := range r.counts {

@@ -10,8 +10,8 @@ import (
 // secret.
 const maxKnownBytes = 256
 
-// remember records a secret, so that it is later redacted without the name. Short values, and values with only letters
-// or only digits, are not recorded, because they may occur with a different meaning.
+// remember records a secret, so that the secret is later redacted even where it occurs without the name. Short values,
+// and values with only letters or only digits, are not recorded, because they may occur with a different meaning.
 func (r *Redactor) remember(k kind, value []byte) {
 	const minLen = 6
 	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen {

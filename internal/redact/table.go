@@ -14,7 +14,7 @@ type column struct {
 // openTable is the table that the scan is in. The scan stops at rows only while a table is open.
 type openTable struct {
 	rowAnchor        uint64 // 0 means no open table
-	isInsert         bool   // a row is in brackets, and not a line
+	isInsert         bool   // each row is in brackets instead of on its own line
 	isManifest       bool   // rows are lines in a Kubernetes Secret
 	inSecretData     bool
 	separator        byte
@@ -200,8 +200,8 @@ func (m *matcher) isEscapedQuote(i int) bool {
 	return m.text[i-1] == '\\' && next < len(m.text) && m.text[next] != ',' && m.text[next] != ')'
 }
 
-// secretInRow returns the first secret in the secret columns of the row m.text[start:stop]. If the row has a different
-// number of fields than the heading, the table has ended, unless the text ends inside an INSERT row.
+// secretInRow returns the first secret in the secret columns of the row m.text[start:stop]. If the number of fields
+// differs from the heading's, the table has ended, unless the text ends inside an INSERT row.
 func (m *matcher) secretInRow(start, stop int) hit {
 	table := m.openTable
 	var found hit

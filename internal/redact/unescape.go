@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// maxLevels is how deep JSON in JSON strings is read: the body's strings, a tool's arguments, a document in the
-// arguments, and one more.
+// maxLevels is how many levels of JSON inside JSON strings are read: the body's strings, a tool's arguments, a document
+// in the arguments, and one more.
 const maxLevels = 4
 
 // maxFolds is the maximum number of fold calls per text. A URL in a URL's query needs two calls, and HTML in HTML in
@@ -198,7 +198,7 @@ func decodeEntity(s []byte, i int) (c byte, w int) {
 	return s[i], 1
 }
 
-// decodePercent is foldSymbol for %XX (=XX in a mail). It decodes only printable characters and line feeds.
+// decodePercent is foldSymbol for %XX. It decodes only printable characters and line feeds.
 func decodePercent(s []byte, i int) (c byte, w int) {
 	high, low := byteAt(s, i+1), byteAt(s, i+2)
 	if byteClass[high]&byteClass[low]&hexByte == 0 {

@@ -23,8 +23,8 @@ const (
 )
 
 // Build returns a closed session's learning samples (docs/SAMPLES.md explains the families). A session with tool calls
-// has an intent_resolution, and a dialog_response for each later user turn. A session without tool calls has a
-// dialog_response for each user turn.
+// has an intent_resolution, and a dialog_response for each user turn after the first. A session without tool calls has
+// a dialog_response for each user turn.
 //
 // For an unchanged session, Build returns identical samples with identical ids.
 func Build(s Session) []Sample {
@@ -66,8 +66,9 @@ func (h *history) intentSample() Sample {
 }
 
 // dialogNumber returns the number from which a dialog_response's id is derived. The number must not change if the
-// session continues, so a session that first talked and later used tools keeps the first numbers. The first exchanges
-// might have been deleted (learning.hot) after their samples were exported.
+// session continues. If the session's first tool call comes in a later user turn, the first turn may already have a
+// dialog_response, so the turns keep their numbers. The first exchanges might have been deleted (learning.hot) after
+// their samples were exported, so the numbers start at firstNumber.
 func (h *history) dialogNumber(part int) int {
 	part += h.firstNumber()
 	if len(h.calls) > 0 && h.calls[0].Turn < h.secondUserTurnStart() {
@@ -76,10 +77,10 @@ func (h *history) dialogNumber(part int) int {
 	return part
 }
 
-// firstNumber returns the first sample number (n in deriveID) for the stored turns. It is greater than every number
-// that deleted turns can have used.
+// firstNumber returns the first sample number (n in deriveID) for the stored turns. It is greater than any number that
+// a deleted turn could have used.
 func (h *history) firstNumber() int {
-	const maxPerTurn = 1 << 16 // maximum number of samples per family
+	const maxPerTurn = 1 << 16 // maximum number of samples of one family per turn
 	first := h.Session.Exchanges[0].Turn
 	for i := range h.Session.Exchanges {
 		first = min(first, h.Session.Exchanges[i].Turn)

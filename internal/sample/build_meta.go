@@ -47,7 +47,7 @@ func collectLessons(exchanges []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// stateRank returns a lesson state's rank, -1 for the state "matched" and for rules file section states.
+// stateRank returns a lesson state's rank. The state "matched" and the states of rules file sections have the rank -1.
 func stateRank(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

@@ -43,8 +43,8 @@ type ToolDefinition struct {
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// Conversation returns the system prompt and the messages in the chat form, assembled from the turns' new items in
-// every dialect.
+// Conversation returns the system prompt and the messages in the chat form. They are assembled from the turns' new
+// items, whatever the dialect.
 func (s *Session) Conversation() []ChatMessage {
 	return s.history().conversation(-1)
 }
@@ -83,8 +83,8 @@ func toolsInItem(item json.RawMessage) json.RawMessage {
 	return it.Tools
 }
 
-// namedTools returns the tools with a name, also the members of namespaces. Tools that the provider runs, such as a web
-// search, have no name.
+// namedTools returns the tools with a name, including the members of namespaces. Tools that the provider runs, such as
+// a web search, have no name.
 func namedTools(lists ...json.RawMessage) (out []ChatTool) {
 	for _, raw := range lists {
 		var list []struct {
@@ -131,7 +131,7 @@ func (h *history) conversation(n int) []ChatMessage {
 
 func (h *history) messages(n int) []ChatMessage {
 	var list []ChatMessage
-	var raw []json.RawMessage // the agent's list, as far as it is known
+	var raw []json.RawMessage // the known part of the agent's list
 	for i, e := range h.exchanges {
 		from, continues := e.FirstNew, i > 0
 		switch {
@@ -174,7 +174,8 @@ func (e *Exchange) hasCompleteReply() bool {
 	return !e.Truncated && e.Outcome != Incomplete && e.Outcome != Aborted && e.Outcome != Failed
 }
 
-// repeatsReply reports whether the items repeat the last reply. They do not if the provider stores the conversation.
+// repeatsReply reports whether the items repeat the last reply. The items do not repeat the reply if the provider
+// stores the conversation.
 func repeatsReply(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
 func chatMessages(raw []json.RawMessage, dialect string) []ChatMessage {

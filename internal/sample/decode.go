@@ -6,10 +6,10 @@ import (
 	"precept/internal/wire"
 )
 
-// This file reads the JSON that Encode writes, in one pass and without reflection, because reading took most of the
-// time when a session closes. Other JSON is still read with encoding/json.
+// The functions in this file read the JSON that Encode writes, in one pass and without reflection. With reflection,
+// reading took most of the time when a session closed. Other JSON is still read with encoding/json.
 
-// read reports whether Encode could have written the JSON.
+// read reads an exchange's JSON, and reports whether Encode could have written that JSON.
 func (e *Exchange) read(data []byte) bool {
 	if !utf8.Valid(data) {
 		return false

@@ -44,7 +44,7 @@ func finite(v float64) float64 {
 	return v
 }
 
-// Seal encodes the exchange once, for the durable queue and the store. The exchange must not change afterwards.
+// Seal encodes the exchange once for both the durable queue and the store. The exchange must not change afterwards.
 func (e *Exchange) Seal() Encoded {
 	if e.sealed == nil {
 		enc := e.Encode()
@@ -61,8 +61,8 @@ func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	return *e.sealed, true
 }
 
-// Decode returns the exchange. The items share memory with enc.Items. Items that are not a JSON array become one
-// string, so that an unreadable document does not block the others.
+// Decode returns the exchange. The items share memory with enc.Items. If enc.Items is not a JSON array, it becomes one
+// string item, so that an unreadable document does not block the others.
 func (enc Encoded) Decode() (Exchange, error) {
 	var e Exchange
 	if !e.read(enc.Data) {

@@ -1,6 +1,6 @@
 package sample
 
-// Event is a participant's message, or a tool call with the result.
+// Event is a message from the user or the assistant, or a tool call with its result.
 type Event struct {
 	Turn     int
 	Role     string // user, assistant, or call
@@ -20,6 +20,6 @@ const (
 	EventCall      = "call"
 )
 
-// Events returns a session's events in order. A call that a later request repeats is one event. A user event holds the
-// person's own words, without the blocks that agents add.
+// Events returns a session's events in order. A call is one event, even if later requests repeat the call. A user event
+// holds the person's own words, without the blocks that agents add.
 func (s *Session) Events() []Event { return s.history().events }

@@ -63,8 +63,8 @@ type Exchange struct {
 	sealed *Encoded // set by Seal
 }
 
-// maxUncutTask is the length up to which TurnFacts.Task is a complete text, in bytes. A longer text was cut, possibly
-// inside a secret.
+// maxUncutTask is the maximum length of a complete TurnFacts.Task, in bytes. A longer text was cut, possibly inside a
+// secret.
 const maxUncutTask = 4 << 10
 
 // TurnFacts holds facts about a turn for session lists.
@@ -75,8 +75,7 @@ type TurnFacts struct {
 	Paths string   // OptOut.PathHash for the applied patterns
 }
 
-// Lesson is a matching lesson's state in a turn, or the state of a rules file section that precept leaves out at
-// random.
+// Lesson is the state in a turn of a matching lesson, or of a rules file section that precept leaves out at random.
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
@@ -85,8 +84,8 @@ type Lesson struct {
 }
 
 // ResultJudgements records which tool results in New were judged to be errors during the turn, so that the results need
-// not be parsed again when the session closes. If New has a different number of results, because it was cut afterwards,
-// the judgements are ignored.
+// not be parsed again when the session closes. If New was cut afterwards, and therefore has a different number of
+// results, the judgements are ignored.
 type ResultJudgements struct {
 	Results int   `json:"results"`          // number of tool results in New
 	Failed  []int `json:"failed,omitempty"` // indices among the results
@@ -154,7 +153,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	if len(e.Facts.Task) > maxUncutTask {
 		redactTask = r.TruncatedText
 	}
-	e.Facts.Task = redactTask(e.Facts.Task) // not counted: the task is also part of New
+	e.Facts.Task = redactTask(e.Facts.Task) // these replacements are not counted, because the task is also part of New
 	for i, tag := range e.Facts.Tags {
 		e.Facts.Tags[i] = r.Text(tag)
 	}

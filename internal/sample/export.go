@@ -9,7 +9,7 @@ import (
 )
 
 // Exporter writes one JSON document per line, and holds at most one document in memory. After a failed write, all later
-// calls fail, too.
+// calls fail.
 type Exporter struct {
 	w     *bufio.Writer
 	enc   *json.Encoder
@@ -35,7 +35,7 @@ func (e *Exporter) Flush() error {
 	return nil
 }
 
-// WriteLine writes a Sample, a Trial, or a different document as one line.
+// WriteLine writes a Sample, a Trial, or another document as one line.
 func (e *Exporter) WriteLine(v any) error {
 	e.lines++
 	if err := e.enc.Encode(v); err != nil {
@@ -45,7 +45,7 @@ func (e *Exporter) WriteLine(v any) error {
 }
 
 // WriteChat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls, up to the model's
-// last whole answer. Without a whole answer, WriteChat writes nothing.
+// last complete answer. Without a complete answer, WriteChat writes nothing.
 func (e *Exporter) WriteChat(s *Session) error {
 	h := s.history().trainablePart()
 	messages := h.conversation(-1)
@@ -80,8 +80,8 @@ func (e *Exporter) WritePreferences(s *Session) error {
 	return nil
 }
 
-// TrialOutcome is one outcome in a session after a pick (a chosen lesson), with the parameters that were fixed at the
-// pick.
+// TrialOutcome is one outcome in a session after a pick (a chosen lesson), with the parameters that were fixed when the
+// lesson was picked.
 type TrialOutcome struct {
 	Name   string  `json:"name"`
 	Raw    float64 `json:"x"`      // 0 or 1, failed calls, turns, tokens or seconds

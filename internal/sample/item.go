@@ -15,7 +15,7 @@ func (e *Exchange) items(previous *Reply) []*wire.Item {
 	return stored.Read()
 }
 
-// judgementsOn returns the turn's judgements on the results in items, nil if the number of results differs.
+// judgementsOn returns the turn's judgements on the results in items, or nil if the number of results differs.
 func (e *Exchange) judgementsOn(items []*wire.Item) *ResultJudgements {
 	results := 0
 	for _, it := range items {
@@ -43,7 +43,7 @@ func hasModelOutput(it *wire.Item) bool {
 }
 
 // Some agents write calls and results as text. An Event represents such a call, but a conversation contains the text
-// itself, so the following functions leave out calls and results in text.
+// itself. The following functions therefore leave out calls and results that were written as text.
 
 func nativeCalls(it *wire.Item) []Call {
 	var out []Call

@@ -30,7 +30,7 @@ type pathPattern struct {
 }
 
 // NewOptOut returns the opt-outs for paths, agents and tenants. The arguments are globs in doublestar syntax that
-// ignore case. The error names an invalid glob.
+// ignore case. The error names the first invalid glob.
 func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 	o := &OptOut{}
 	for _, p := range paths {
@@ -71,8 +71,8 @@ func matchesAny(globs []string, name string) bool {
 // UnknownArgs replaces a call's arguments if precept does not have them.
 const UnknownArgs = "\x00unknown"
 
-// PathHash returns a hash of the path patterns, "" for none. An exchange stored under a different hash can name a path
-// that is opted out now.
+// PathHash returns a hash of the path patterns, or "" if there are none. An exchange that was stored under a different
+// hash can name a path that is now opted out.
 func (o *OptOut) PathHash() string {
 	if o == nil {
 		return ""
@@ -93,9 +93,9 @@ func hashGlobs(paths []pathPattern) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// NamesPath reports whether a tool's arguments name an opted-out path. It reads strings in JSON, nested JSON, and the
-// words in commands. Each word is treated as a path, because a false hit only loses an exchange, but a miss stores
-// forbidden content.
+// NamesPath reports whether a tool's arguments name an opted-out path. It reads strings in JSON, including nested JSON,
+// and the words in commands. Each word is treated as a path, because a false hit only loses an exchange, but a miss
+// stores forbidden content.
 func (o *OptOut) NamesPath(args string) bool {
 	return o.mayNamePath([]byte(args)) && o.textNamesPath(args, 0)
 }
@@ -173,8 +173,8 @@ func (o *OptOut) valueNamesPath(v any, depth int) bool {
 	return false
 }
 
-// matchesInText reports whether a lower-case text names a matching path: as the whole text, because names can contain
-// spaces, as a word between spaces or a shell's special characters, or as a run of plain file name characters.
+// matchesInText reports whether a lower-case text names a matching path. The path may be the whole text (names can
+// contain spaces), a word between spaces or a shell's special characters, or a run of plain file name characters.
 func (p pathPattern) matchesInText(flat string) bool {
 	const maxPath = 4096
 	if len(flat) <= maxPath && p.matches(flat) {
@@ -206,8 +206,8 @@ func (p pathPattern) matches(w string) bool {
 		doublestar.MatchUnvalidated("**/"+strings.TrimLeft(p.glob, "/"), strings.TrimLeft(w, "/"))
 }
 
-// normalPath returns a path without ./, .., doubled slashes and quotes, and the trailing dots and spaces that Windows
-// ignores.
+// normalPath returns a path without ./, .., doubled slashes and quotes, and without the trailing dots and spaces that
+// Windows ignores.
 func normalPath(w string) string {
 	w = strings.Trim(w, " \t\r\n\"'`")
 	w = strings.TrimPrefix(w, "file://")
@@ -244,7 +244,7 @@ func (p pathPattern) isNameBreak(r rune) bool {
 	return r < utf8.RuneSelf || !strings.ContainsRune(p.glob, r)
 }
 
-// globLiteral returns a glob's longest run without meta characters, "" if matching paths share no text.
+// globLiteral returns a glob's longest run without meta characters, or "" if matching paths share no text.
 func globLiteral(glob string) string {
 	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives share no text, and JSON can escape a quote, <, > and &
 		return ""

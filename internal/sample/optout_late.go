@@ -23,8 +23,8 @@ func (o *OptOut) HasAgentPatterns() bool { return o != nil && len(o.agents) > 0 
 // HasPathPatterns reports whether there are path patterns. If so, callers must read the exchanges and samples.
 func (o *OptOut) HasPathPatterns() bool { return o != nil && len(o.paths) > 0 }
 
-// HiddenExchanges reports which exchanges are hidden: those with an opted-out tenant or agent, and those with a call
-// that names an opted-out path, or such a call's result. list must be in turn order.
+// HiddenExchanges reports which exchanges are hidden. These are the exchanges of an opted-out tenant or agent, and
+// those that contain a call that names an opted-out path, or such a call's result. list must be in turn order.
 func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	out := make([]bool, len(list))
 	if o == nil {
@@ -86,9 +86,9 @@ func (e *Exchange) countRepeatedItems(previous *Reply) int {
 	return len(e.New)
 }
 
-// HidesSample reports whether a sample has content from a hidden exchange in list. If an exchange was deleted, the
-// paths are unknown and the sample is hidden. With filteredOnWrite, such a sample is not hidden, because the current
-// patterns were applied before every exchange was stored.
+// HidesSample reports whether a sample has content from a hidden exchange in list. If an exchange was deleted, its
+// paths are unknown, and the sample is hidden. If filteredOnWrite is true, such a sample is not hidden, because the
+// current patterns were applied before each exchange was stored.
 func (o *OptOut) HidesSample(m *Sample, list []Exchange, filteredOnWrite bool) bool {
 	if !o.HasPathPatterns() {
 		return false

@@ -90,7 +90,7 @@ func (q *Quality) Add(s *Sample) {
 	}
 }
 
-// Rates holds shares among the rated samples in [0,1]. OK is false without a rated sample.
+// Rates holds shares among the rated samples in [0,1]. OK is false if no sample is rated.
 type Rates struct {
 	Approval   float64 `json:"approval_rate"`
 	Correction float64 `json:"correction_rate"`

@@ -12,8 +12,8 @@ const (
 )
 
 // ratingFor returns the feedback and the review label for the turns in [from, to], or for all turns if from is 0. With
-// includeSession, a rating on the whole session is used as well. A person's rating decides before a verifier's, and a
-// verifier's before implicit feedback. Among equal sources, the latest decides.
+// includeSession, a rating on the whole session is used as well. A person's rating takes precedence over a verifier's,
+// and a verifier's over implicit feedback. Among ratings from equal sources, the latest counts.
 func (h *history) ratingFor(from, to int, includeSession bool) (Feedback, string) {
 	var best *Rating
 	count := 0
@@ -77,7 +77,7 @@ func (r *Rating) feedback(count int) Feedback {
 	return f
 }
 
-// score returns the reward from 0 to 1. An approval without a score is a 1.
+// score returns the reward from 0 to 1. An approval without a score counts as 1.
 func (r *Rating) score() float64 {
 	switch {
 	case r.Type == "approval" && r.Score == 0:
@@ -143,8 +143,8 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	return q
 }
 
-// unchangedCallFeedback returns the feedback for an unrated corrected call that was executed as the model wrote it, and
-// worked. The call might still be unwanted, so the label is only "acceptable".
+// unchangedCallFeedback returns the feedback for an unrated corrected call that was executed as the model wrote it and
+// that worked. The call might still be unwanted, so the label is only "acceptable".
 func unchangedCallFeedback() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",

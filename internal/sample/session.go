@@ -35,8 +35,8 @@ type Rating struct {
 	Turn       int // rated turn; 0 means the whole session
 }
 
-// userTurn holds the user's words, the exchange with these words, and the exchanges where the agent then worked on
-// them.
+// userTurn holds the user's words, the exchange with these words, and the exchanges in which the agent then worked on
+// the request.
 type userTurn struct {
 	userText  string
 	exchanges []*Exchange
@@ -44,7 +44,7 @@ type userTurn struct {
 
 type history struct {
 	Session    *Session
-	exchanges  []*Exchange    // in order, without failed attempts that the agent repeated
+	exchanges  []*Exchange    // in order, without failed attempts that the agent retried
 	items      [][]*wire.Item // each exchange's items
 	userTurns  []userTurn
 	events     []Event
@@ -76,7 +76,7 @@ func (s *Session) history() *history {
 	return h
 }
 
-// isRetry reports whether later repeats e. It returns false if the turn's items were not recorded, because the program
+// isRetry reports whether later repeats e. It returns false if the turn's items were not recorded because the program
 // ended first.
 func isRetry(later, e *Exchange) bool {
 	return e.FirstNew+len(e.New) > 0 && later.Turn == e.Turn && later.FirstNew == e.FirstNew &&
@@ -124,8 +124,8 @@ func (h *history) addMessage(role, text string, turn int) {
 	}
 }
 
-// addCall adds a call once, although the call occurs in the reply and again in the history. After the call's result,
-// the same id with different arguments is a new call, because some servers reuse ids.
+// addCall adds a call only once, although the call occurs in the reply and again in the history. After the call's
+// result, the same id with different arguments is a new call, because some servers reuse ids.
 func (h *history) addCall(c Call, turn int) {
 	if i, seen := h.newestCall[c.ID]; seen && c.ID != "" {
 		s := &h.events[i]

@@ -8,10 +8,11 @@ import (
 	"precept/internal/price"
 )
 
-// ModelTokens holds tokens by model. Add returns a changed copy, because copies of a record share the map.
+// ModelTokens holds token counts by model. Add returns a changed copy, because copies of a record share the map.
 type ModelTokens map[string]price.Tokens
 
-// maxModels is the number of models with a count of their own. OtherModels counts the tokens for all further models.
+// maxModels is the number of models with a count of their own. OtherModels is the name under which the tokens for all
+// further models are counted.
 const (
 	maxModels   = 8
 	OtherModels = "(other models)"
@@ -72,7 +73,7 @@ type ReplicaCounts struct {
 
 const pastParts = "" // for the turns before a session's first sub-agent, when there were no parts
 
-// count adds sums, and tokens with a model.
+// count adds added to the record's sums, and tokens to the model's sum.
 func (r *Record) count(added ReplicaCounts, model string, tokens price.Tokens) {
 	t := &r.Thread
 	if r.IsShared() {
@@ -114,7 +115,8 @@ func (t *Thread) parts() map[string]ReplicaCounts {
 }
 
 // partsForMerge returns t's parts for a merge with other. If t has no parts, because a replica with an earlier release
-// wrote it, partsForMerge returns one part under pastParts: t's sums minus the parts in other, which the sums include.
+// wrote the record, partsForMerge returns one part under pastParts. This part is t's sums minus the parts in other,
+// which the sums already include.
 func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
 	if t.ReplicaCounts != nil || other.ReplicaCounts == nil {
 		return t.parts()
@@ -128,8 +130,8 @@ func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
 	return map[string]ReplicaCounts{pastParts: t.parts()[pastParts].minus(named)}
 }
 
-// mergeCounts merges the sums in other, another replica's record for the unit. If both records have a part, the larger
-// one counts. The caller locks the record.
+// mergeCounts merges the sums in other, another replica's record for the unit. If both records have a part for the same
+// replica, the larger part counts. The caller locks the record.
 func (t *Thread) mergeCounts(other *Thread) {
 	all := maps.Clone(t.partsForMerge(other))
 	for replica, part := range other.partsForMerge(t) {
@@ -149,8 +151,8 @@ func (t *Thread) mergeCounts(other *Thread) {
 }
 
 // TokensByModel returns the tokens by model. Tokens without a known model, such as those that an earlier release
-// counted, belong to the newest model. output is the number of output tokens in the session's own turns, of which
-// Thread.Models may lack some.
+// counted, belong to the newest model. output is the number of output tokens in the session's own turns. Thread.Models
+// may lack some of these tokens.
 func (r *Record) TokensByModel(output int64) ModelTokens {
 	known := price.Tokens{}
 	for _, t := range r.Thread.Models {

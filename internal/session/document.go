@@ -14,7 +14,8 @@ import (
 const documentVersion = 2
 
 // document is a record as JSON. Unit is always written, because a program that knows only version 1 expects a string
-// there, and so fails to decode the record. Without "unit", it would replace the record with an empty one.
+// there, and therefore fails to decode the record. Without "unit", such a program would replace the record with an
+// empty one.
 type document struct {
 	Version    int              `json:"version"`
 	Identity   Identity         `json:"identity"`

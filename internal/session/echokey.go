@@ -8,14 +8,14 @@ import (
 	"precept/internal/wire"
 )
 
-// EchoKey is the look-up key for an echo, content that an agent sends back (a call id, an item id, an assistant text, a
-// reply id). It is 8 bytes of SHA-256 over tenant, credential and content.
+// EchoKey is the look-up key for an echo: content that an agent sends back, such as a call id, an item id, an assistant
+// text or a reply id. It is 8 bytes of SHA-256 over tenant, credential and content.
 type EchoKey uint64
 
 // Scope limits which sessions an echo can find. A random id finds all the tenant's sessions, because a client may
 // refresh its token within a conversation. A text or a counted id (such as "call_1") finds only the credential's
 // sessions, so that no client gets into another client's session through a common text. In a run, session names and
-// repeating content find only the run's sessions.
+// content that may repeat find only the run's sessions.
 type Scope struct {
 	Tenant     string
 	Credential uint64 // hash over the client's key, or over a signed token's issuer and subject
@@ -38,9 +38,9 @@ func TenantEchoKey(tenant, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant}, key, 0)
 }
 
-// echoKey returns an echo's key. key is a text such as wire.Request.EchoKeys returns, with a prefix for the kind: "t:"
-// for a text, "c:" for a call id, "i:" for an item id, "r:" for a reply id. context is a hash over the conversation's
-// beginning, which distinguishes equal echoes in different conversations, or 0 for a unique echo.
+// echoKey returns an echo's key. key is the content in the form that wire.Request.EchoKeys returns, with a prefix for
+// the kind: "t:" for a text, "c:" for a call id, "i:" for an item id, "r:" for a reply id. context is a hash over the
+// conversation's beginning, because different conversations may have the same echo. For a unique echo, context is 0.
 func echoKey(sc Scope, key string, context uint64) EchoKey {
 	var buf [256]byte
 	b := binary.AppendUvarint(buf[:0], uint64(len(sc.Tenant)))
@@ -52,12 +52,13 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// mayRepeat reports whether several conversations may have the key: a text, or an id such as "call_1" or
-// "functions.bash:0".
+// mayRepeat reports whether several conversations may have the key. This is the case for a text, and for an id such as
+// "call_1" or "functions.bash:0".
 func mayRepeat(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !looksRandom(key))
 }
 
+// isCountedID reports whether key is an id from a counter, such as "call_1".
 func isCountedID(key string) bool { return mayRepeat(key) && !strings.HasPrefix(key, "t:") }
 
 const randomBits = 40 // minimum number of random bits in a unique id
@@ -102,8 +103,8 @@ func IsUniqueName(name string) bool { return looksRandom("s:" + name) }
 
 const maxUniqueEchoes = 256 // UniqueEchoes' result
 
-// UniqueEchoes returns keys for the random ids in a conversation. They do not depend on the credential, so an import
-// without the credential finds the recorded session.
+// UniqueEchoes returns keys for the random ids in a conversation. The keys do not depend on the credential, so an
+// import without the credential finds the recorded session.
 func UniqueEchoes(tenant string, req *wire.Request) (keys []EchoKey) {
 	for i := range req.Len() {
 		for _, k := range req.EchoKeys(i) {

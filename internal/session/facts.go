@@ -15,18 +15,19 @@ import (
 
 const (
 	maxTask          = 160     // characters
-	maxTaskReadBytes = 8 << 10 // bytes read for the task; a secret cut in two there is far beyond maxTask
+	maxTaskReadBytes = 8 << 10 // bytes read for the task; a secret that this limit cuts in two is far beyond maxTask
 	maxFacts         = 64      // entries per list
 	maxFactBytes     = 100     // a longer entry is left out
 )
 
-// changedPatterns is Facts.Paths if the opt-out patterns changed during the session. No PathHash has this value.
+// changedPatterns is the value of Facts.Paths if the opt-out patterns changed during the session. No PathHash has this
+// value.
 const changedPatterns = "mixed"
 
 // Facts summarise a session's stored exchanges, so that a list of sessions can be shown without reading exchanges. The
 // recorder sets the facts from redacted exchanges that did not opt out. Rows from older releases have no facts.
 type Facts struct {
-	Turns      int       `json:"turns,omitempty"`  // number of described turns; if less than Thread.Turns, some turns are unknown
+	Turns      int       `json:"turns,omitempty"`  // number of turns that the facts describe; may be less than Thread.Turns
 	Newest     int       `json:"newest,omitempty"` // newest described turn
 	Task       string    `json:"task,omitempty"`   // user's first words
 	Paths      string    `json:"paths,omitempty"`  // sample.OptOut.PathHash at the described turns, or changedPatterns

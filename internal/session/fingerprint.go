@@ -18,7 +18,7 @@ const (
 	maxReplyCalls         = 8                // calls read per reply
 	maxCallPhrases        = 4                // phrases per call
 	quoteTTL              = 30 * time.Minute // maximum age of a quoted conversation's newest request
-	sideRequestGap        = 2 * time.Minute  // time between two side requests about a conversation
+	sideRequestGap        = 2 * time.Minute  // maximum time between two side requests about a conversation
 	minPieceBytes         = 12               // a shorter text occurs by chance
 	minUniqueBytes        = 24               // a single piece of this length identifies a conversation
 	maxPieceBytes         = 80
@@ -28,8 +28,8 @@ const (
 	tailWordLimit         = 4         // the answer is followed by fewer words than this
 )
 
-// fingerprint holds a conversation's tools and pieces of its texts. They recognise a request that quotes the
-// conversation.
+// fingerprint holds a conversation's tools and pieces of the conversation's texts. Quotes uses them to recognise a
+// request that quotes the conversation.
 type fingerprint struct {
 	id          ID
 	hasTools    bool
@@ -69,8 +69,8 @@ func (f *fingerprint) addAnswer(text string) {
 	f.answers = appendNewest(f.answers, w, maxAnswers)
 }
 
-// newestTexts returns the user's newest words, at or after index from, and the two newest tool results, in the same
-// item or later.
+// newestTexts returns the user's newest words, at or after index from, and the two newest tool results, which are in
+// the same item or later.
 func newestTexts(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-maxNewestItems); i-- {
 		it := req.Item(i)

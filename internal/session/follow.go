@@ -20,9 +20,10 @@ func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// findByCountedID finds the session after a client has changed the credential, by ids that a server counts, such as
-// "call_1". Other clients get the same ids, so the request must extend the session's newest request, and must be the
-// first to continue the newest reply. Call findByTrail first, because it finds sessions with the new credential.
+// findByCountedID finds the session after a client has changed its credential. The search uses ids from a server's
+// counter, such as "call_1". Other clients get the same ids, so the request must extend the session's newest request,
+// and must be the first to continue the newest reply. Call findByTrail first, because it finds sessions with the new
+// credential.
 func (t *Threader) findByCountedID(r *Resolved, tr *trail) bool {
 	for i := r.req.Len() - 1; i >= tr.oldest(); i-- {
 		echoes := r.req.EchoKeys(i)
@@ -79,7 +80,8 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 }
 
 // candidates returns the sessions with key k that the request may continue. For a unique key (trailKey.unique), it
-// returns only the session with the highest rank, and nothing if this rank is rankNone or two sessions have it.
+// returns only the session with the highest rank. It returns nothing if this rank is rankNone, or if two sessions have
+// this rank.
 func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	found := t.index.owners(k.key)
 	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.excluded })
@@ -113,8 +115,8 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 }
 
 // assignToOwner assigns the request to one of the owners, the sessions with the newest known key. It prefers an owner
-// with a newest reply that no request has continued. Without such an owner, the request branches off a shared history,
-// and the result is false. If concurrent requests have changed the owners, they are compared again.
+// whose newest reply no request has continued. Without such an owner, the request branches off a shared history, and
+// the result is false. If concurrent requests have changed the owners, they are compared again.
 func (t *Threader) assignToOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -169,7 +171,7 @@ func (t *Threader) assignToBestOwner(r *Resolved, tr *trail, k trailKey, found [
 const maxDetails = 8
 
 // mostLikelyOwner returns the owner with the fewest replies, and among these the oldest. It ignores an owner that was
-// last active more than retryWindow before the other.
+// last active more than retryWindow before the likeliest owner so far.
 func (t *Threader) mostLikelyOwner(owners []owner) owner {
 	likely := owners[0]
 	for _, o := range owners[1:] { // newest to oldest

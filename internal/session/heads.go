@@ -18,8 +18,8 @@ type head struct {
 	hasReply       bool       // a request got a complete reply
 }
 
-// heads holds the newest heads, and the newest sessions without a client's name by first request. Both maps are
-// bounded.
+// heads holds the newest heads. It also holds, by first request, the newest sessions to which the client gave no name.
+// Both maps are bounded.
 type heads struct {
 	sessions recent[ID, *head]
 	starts   recent[startKey, []unnamedStart]
@@ -71,7 +71,7 @@ func (h *head) isContinuedBy(req *wire.Request, retry bool) bool {
 	return false
 }
 
-const retryWindow = 60 * time.Second // how long after a failed request an identical request is a retry
+const retryWindow = 60 * time.Second // how long after a failed request an identical request counts as a retry
 
 // startKey identifies a first request. Identical requests have equal keys.
 type startKey struct {
@@ -82,8 +82,8 @@ type startKey struct {
 func (k startKey) anyCredential() startKey { return startKey{k.scope.anyCredential(), k.listHash} }
 
 // unnamedStart is a session that began with a request without a session name. While this request is in progress, an
-// identical request starts a second session, because several agents may have started in parallel. After it failed, an
-// identical request is a retry.
+// identical request starts a second session, because several agents may have started in parallel. After this request
+// has failed, an identical request is a retry.
 type unnamedStart struct {
 	id   ID
 	name string
@@ -116,8 +116,8 @@ func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found unnamedS
 	return found, waiting > 0, waiting == 1
 }
 
-// add stores a session that began with the first request k. It removes other sessions for k with a later request, or
-// with a failure more than retryWindow ago.
+// add stores a session that began with the first request k. It removes another session for k if that session has a
+// later request, or failed more than retryWindow ago.
 func (h *heads) add(k startKey, s unnamedStart, now time.Time) {
 	waiting := slices.DeleteFunc(h.starts.values[k], func(t unnamedStart) bool {
 		x := h.firstRequest(k, t)

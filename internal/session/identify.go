@@ -16,7 +16,7 @@ type Method string
 // Methods, strongest first.
 const (
 	ByHeader Method = "header" // Precept-Session
-	ByPath   Method = "path"   // the path form
+	ByPath   Method = "path"   // names in the URL path; see ParsePath
 	ByAgent  Method = "agent"  // an agent's own header
 	ByBody   Method = "body"   // metadata, prompt_cache_key, conversation, previous_response_id
 	ByEcho   Method = "echo"   // content that the agent sends back
@@ -78,8 +78,8 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// hasSharedName reports whether several conversations might have the name, because some applications use one cache key
-// for all requests, or one session name per process.
+// hasSharedName reports whether several conversations might have the name. Some applications use one cache key for all
+// requests, or one session name per process.
 func (c *Claim) hasSharedName() bool {
 	switch c.Namespace {
 	case NamespaceMetadata, NamespaceConversation:
@@ -131,8 +131,9 @@ func (c *Claim) setSession(h http.Header, form PathForm, req *wire.Request) {
 	}
 }
 
-// setSubAgent gives a sub-agent's conversation a separate name if the agent's headers declare a sub-agent. The name so
-// far becomes the parent's name. Codex and opencode name each conversation; Claude Code's ids count within a session.
+// setSubAgent gives a sub-agent's conversation a separate name if the agent's headers declare a sub-agent. The previous
+// name becomes the parent's name. Codex and opencode give each conversation a unique name; Claude Code's agent ids are
+// unique only within a session.
 func (c *Claim) setSubAgent(h http.Header) {
 	if c.Session == "" || c.hasSharedName() {
 		return
@@ -219,7 +220,7 @@ func isOff(v string) bool {
 }
 
 // optsOutOfLearning reports whether the request opts out of learning. An unknown value counts as an opt-out, because it
-// may be a misspelt one.
+// may be a misspelt opt-out.
 func optsOutOfLearning(h http.Header) bool {
 	return slices.ContainsFunc(h.Values("Precept-Learn"), isOff) || UnknownLearnValue(h) != ""
 }

@@ -6,11 +6,11 @@ import (
 	"precept/internal/wire"
 )
 
-// indexRequest indexes the request's echoes, newest first, up to the first known random id. It returns the keys for new
-// random ids, which the store keeps for other replicas. The other keys stay in this process.
+// indexRequest indexes the request's echoes, newest first, and stops at the first random id that is already known. It
+// returns the keys for new random ids, which the store keeps for other replicas. The other keys stay in this process.
 func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.isClientName() && t.hasReplied(r.ID) {
-		return nil // the next request has the name, too, and the replies are indexed
+		return nil // the client sends its session name with every request, and RecordReply has indexed the replies
 	}
 	kind, oldest := stampRequest, max(0, req.Len()-maxSearchedItems)
 	var added []EchoKey
@@ -44,8 +44,8 @@ func (t *Threader) indexRequest(r *Resolved, req *wire.Request) []EchoKey {
 	return added
 }
 
-// indexDetails indexes the request's new user messages and tool results, because they differ between conversations with
-// the same counted ids.
+// indexDetails indexes the request's new user messages and tool results. They distinguish conversations with the same
+// counted ids (such as "call_1").
 func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.FirstNew(), req.Len()-maxItemsBefore); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -63,7 +63,7 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 		t.transcripts.addAnswer(&r, rep.Text)
 	}
 	var keys []EchoKey
-	if r.Method.isClientName() { // the next request has the name, too, so ids are enough, and texts are not indexed
+	if r.Method.isClientName() { // the client sends its session name with every request, so ids are enough
 		for _, k := range wire.ReplyEchoKeys(rep, r.prefill) {
 			if k[0] != 't' {
 				keys = append(keys, r.key(k))
@@ -93,8 +93,8 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 	return t.index.addAll(keys, o)
 }
 
-// AddSummary indexes the reply to a side request that quotes the session id. The reply may be a summary with which the
-// session's next list begins.
+// AddSummary indexes the reply to a side request that quotes the conversation of the session with this id. The reply
+// may be a summary with which the session's next list begins.
 func (t *Threader) AddSummary(r Resolved, id ID, rep *wire.Reply) {
 	if rep.Complete {
 		t.index.addAll(summaryKeys(r.scope, rep.Text, maxReplySummaryKeys), owner{id, stampRequest})

@@ -40,8 +40,8 @@ func ParseRequestID(name string) (ID, bool) {
 // MaxName is the maximum name length in bytes. NormalizeName replaces a longer name with a hash.
 const MaxName = 256
 
-// Namespace is where a session name comes from, such as a header. Equal names in different namespaces are different
-// sessions, because agents may use the same numbers in different headers.
+// Namespace is where a session name comes from, such as a header. Equal names in different namespaces stand for
+// different sessions, because agents may use the same numbers in different headers.
 type Namespace string
 
 // Namespaces, in the order in which IDsByName lists the IDs. NamespaceSession covers Precept-Session, the path form and
@@ -91,7 +91,7 @@ func NamedID(tenant string, namespace Namespace, name string) ID {
 // RunID returns a run's ID inside a tenant.
 func RunID(tenant, name string) ID { return NamedID(tenant, NamespaceRun, name) }
 
-// scopedID returns a named session's ID. Each run's "reviewer" is a different session.
+// scopedID returns a named session's ID. The same name, such as "reviewer", stands for a different session in each run.
 func (sc Scope) scopedID(namespace Namespace, name string) ID {
 	if sc.Run == "" {
 		return NamedID(sc.Tenant, namespace, name)

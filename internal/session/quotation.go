@@ -38,7 +38,8 @@ func (q *quotationSearch) read(req *wire.Request) {
 
 // quotes reports whether a text in the request contains a question (the user's words) and an answer from the
 // conversation x. If x has no tools, or the request has tools, both must also have equal speaker labels, as in a
-// dialogue. In a request for JSON without tools, from a judge or a classifier, a question or an answer is enough.
+// dialogue. In a request for JSON without tools, such as a judge's or a classifier's, a question or an answer is
+// enough.
 func (q *quotationSearch) quotes(x *fingerprint) bool {
 	asked, answered := false, false
 	for _, s := range q.texts {

@@ -145,8 +145,8 @@ func (s *scopeConversations) get(id ID) *fingerprint {
 
 const maxCallerBytes = 4 << 10
 
-// Caller returns the conversation that started the request's conversation, a sub-agent's: a tool call in the caller's
-// newest reply contains the request's first words. sure is false if several conversations made such a call.
+// Caller returns the conversation that started a sub-agent with this request: a tool call in the caller's newest reply
+// contains the request's first words. sure is false if several conversations made such a call.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
 	words := openingText(req)
 	if len(words) < minUniqueBytes {

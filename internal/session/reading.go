@@ -36,7 +36,7 @@ func OpeningHash(req *wire.Request) uint64 {
 	if !ok {
 		return 0
 	}
-	// Both ends and the length are enough, so a pasted book is not hashed every turn.
+	// Both ends and the length are enough, so a long pasted text is not hashed every turn.
 	w := it.UserText
 	h := addText(emptyHash, w[:min(len(w), maxHashedBytes)])
 	return addText(h, w[max(0, len(w)-maxHashedBytes):]) + uint64(len(w))
@@ -82,7 +82,8 @@ func itemKey(req *wire.Request, i int) uint64 {
 // hashText returns a text's FNV-1a hash. Records contain the hash, so every process must compute the same hash.
 func hashText(s string) uint64 { return addText(emptyHash, s) }
 
-// emptyHash is the start value for addText. The result equals New64a in hash/fnv, without copying the string.
+// emptyHash is the start value for addText. addText computes the same hash as New64a in hash/fnv, without copying the
+// string.
 const emptyHash uint64 = 14695981039346656037
 
 func addText(h uint64, s string) uint64 {

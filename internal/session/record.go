@@ -32,7 +32,7 @@ type Identity struct {
 	ID      ID        `json:"-"`      // row key, not part of the document
 	Tenant  string    `json:"tenant"` // from the credential; no other tenant can read or rate the session
 	Agent   string    `json:"agent"`
-	Name    string    `json:"name"`   // from the client, else from precept; feedback names the session by it
+	Name    string    `json:"name"`   // from the client, else from precept; feedback refers to the session by this name
 	Method  Method    `json:"method"` // with ByNew and ByEcho, two sessions with identical histories may be confused
 	Started time.Time `json:"started"`
 	// Seen is the newest main request's time. A store keeps the row with the later Seen, so Begin never sets Seen back,
@@ -61,7 +61,7 @@ type Thread struct {
 	Turns       int      `json:"turns"`                  // main turns; a retry adds none
 	ListHash    uint64   `json:"list_hash,omitempty"`    // the newest main request's list
 	Items       int      `json:"items,omitempty"`        // list length
-	ItemsBefore int      `json:"items_before,omitempty"` // Items at the previous turn; a retry does not change it, and so gets the same decisions
+	ItemsBefore int      `json:"items_before,omitempty"` // Items at the previous turn; a retry does not change ItemsBefore, and therefore gets the same decisions
 	LastTurn    LastTurn `json:"last_turn,omitzero"`
 	Replied     bool     `json:"replied,omitempty"`     // the newest main request had a complete reply, so the same list again is a new turn and not a retry
 	FirstWords  uint64   `json:"first_words,omitempty"` // hash over the user's words at the first turn; distinguishes conversations with a shared name
@@ -72,7 +72,7 @@ type Thread struct {
 	Work          []Work                   `json:"work,omitempty"`       // commits, branches and pull requests in tool results; see AddWork
 	Totals        trial.Totals             `json:"tally,omitzero"`       // sums for the session, or for all sessions in the unit; a pick's outcomes are differences between sums
 	Used          trial.Usage              `json:"used,omitzero"`        // tokens in main turns, as reported by the upstream; a lesson's cost is computed from these
-	Models        ModelTokens              `json:"models,omitempty"`     // the same tokens and the output by model; a run has none
+	Models        ModelTokens              `json:"models,omitempty"`     // the same tokens, and output tokens, by model; a run has none
 	ReplicaCounts map[string]ReplicaCounts `json:"counted,omitempty"`    // for a unit with several sessions: each replica's part of Totals, Used and Models
 }
 
@@ -117,12 +117,12 @@ type Mailbox struct {
 
 // State holds independent flags of a session.
 type State struct {
-	Closed         bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that it is not counted twice
-	PassThrough    bool `json:"refused,omitempty"`  // the upstream refused insertions, so there are no more; set by Injector.RecordRefusal
-	NoDeletions    bool `json:"uncut,omitempty"`    // the upstream refused a request with rules file sections deleted, so there are no more deletions; set by Injector.RecordRefusedCuts
+	Closed         bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that the session is not counted twice
+	PassThrough    bool `json:"refused,omitempty"`  // the upstream refused insertions, so nothing more is inserted; set by Injector.RecordRefusal
+	NoDeletions    bool `json:"uncut,omitempty"`    // the upstream refused a request with rules file sections deleted, so nothing more is deleted; set by Injector.RecordRefusedCuts
 	Ambiguous      bool `json:"doubted,omitempty"`  // requests may belong to another session; set by proxy; the session gets lessons, but is in no report
 	StartedOffline bool `json:"stand_in,omitempty"` // began while the store did not answer; set by proxy; a stored row for the session replaces this one
-	// Answered is true if an upstream answered a main request with success. Otherwise the session is no evidence about
+	// Answered is true if an upstream successfully answered a main request. Otherwise the session is no evidence about
 	// a lesson. AddReply sets the flag.
 	Answered bool `json:"answered,omitempty"`
 
@@ -135,8 +135,8 @@ type State struct {
 	Dirty bool `json:"-"` // changed since last written to a row
 }
 
-// Block is inserted text. Every turn inserts the same text again as long as the request contains the anchor, the
-// message or result with the text.
+// Block is inserted text. Every turn inserts the same text again as long as the request contains the anchor: the
+// message or tool result into which the text was inserted.
 type Block struct {
 	Anchor         wire.Anchor `json:"anchor"`
 	Text           string      `json:"text"`

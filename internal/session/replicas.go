@@ -39,9 +39,9 @@ func (r *Record) lacksAnsweredCall(req *wire.Request) bool {
 	return false
 }
 
-// Adopt replaces the record by n, another replica's newer record. Fields for this process only, such as
-// OptOut.PendingTurns and State.Dirty, stay. The ID and the tenant are not written, because other goroutines read them
-// without the lock.
+// Adopt replaces the record with n, another replica's newer record. Fields for this process only, such as
+// OptOut.PendingTurns and State.Dirty, keep their values. The ID and the tenant are not written, because other
+// goroutines read them without the lock.
 func (r *Record) Adopt(n *Record) {
 	if r.IsShared() || n.IsShared() {
 		r.mergePicks(n)

@@ -14,7 +14,7 @@ type Resolved struct {
 	New           bool      // this request begins the session
 	SharedName    bool      // several conversations may have the name; see Record.SharesItemsWith
 	Echoes        []EchoKey // new keys, to be stored for other replicas
-	EqualSessions []ID      // sessions with equal histories that fit the request, including the chosen one
+	EqualSessions []ID      // sessions with equal histories that match the request, including the chosen session
 
 	scope             Scope
 	receivedAt        time.Time
@@ -47,8 +47,8 @@ func (r *Resolved) key(k string) EchoKey {
 	return echoKey(r.scope, k, r.topicHash())
 }
 
-// detailKey returns the key for a detail, repeating content that only decides between sessions found by another key.
-// The key is the same for all clients in the tenant.
+// detailKey returns the key for a detail: content that may repeat, and only decides between sessions that were found by
+// another key. The key is the same for all clients in the tenant.
 func (r *Resolved) detailKey(content string) EchoKey {
 	return echoKey(r.scope.anyCredential(), content, r.topicHash())
 }

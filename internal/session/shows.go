@@ -27,8 +27,8 @@ func (r *Record) RepeatsAnsweredList(req *wire.Request) bool {
 	return r.Thread.Turns > 0 && r.Thread.Replied && r.Thread.ListHash == req.ListHash && !appendsToConversation(req)
 }
 
-// ShowsConversation reports whether a request with different tools contains a part of the conversation. This
-// distinguishes an agent that extracts memories from a sub-agent.
+// ShowsConversation reports whether a request with different tools contains a part of the conversation. By this test, a
+// sub-agent is distinguished from an agent that extracts memories.
 func (r *Record) ShowsConversation(req *wire.Request) bool {
 	if r.SharesItemsWith(req) {
 		return true

@@ -21,7 +21,7 @@ var (
 	ErrUnavailable = errors.New("the store is not available")
 	// ErrDiskFull means that the store's local disk has no room.
 	ErrDiskFull = errors.New("the disk is full")
-	// ErrDamaged means that a stored value cannot be read, now and later.
+	// ErrDamaged means that a stored value is permanently unreadable.
 	ErrDamaged = errors.New("a stored value is damaged")
 	// ErrParkingFull means that too much feedback is waiting for exchanges that are not stored yet.
 	ErrParkingFull = errors.New("too much feedback is waiting for sessions that are not stored yet")
@@ -34,7 +34,7 @@ const (
 	MaxFeedbackBytes = 16 << 20
 )
 
-// FeedbackFull is the number of a call's feedback entries that were beyond the session's limit. The other entries were
+// FeedbackFull is the number of a call's feedback entries that exceeded the session's limit. The other entries were
 // stored.
 type FeedbackFull int
 
@@ -90,7 +90,7 @@ type StoredSample struct {
 	Sample sample.Sample
 }
 
-// SettledState is the reward with which the counters include a session, and a version.
+// SettledState is the reward with which a session is included in the counters, and a version.
 type SettledState struct {
 	Version           int64 // 0 means not closed yet
 	Rewarded          bool

@@ -12,13 +12,13 @@ import (
 const (
 	minSummaryLine        = 48 // two successive lines of this length identify a session
 	minLoneSummaryLine    = 80 // one line of this length identifies a session
-	maxReplySummaryKeys   = 64 // indexed per reply to a side request; thoughts may precede the summary
+	maxReplySummaryKeys   = 64 // indexed per reply to a side request; the model's reasoning may precede the summary
 	maxRequestSummaryKeys = 8  // looked up per request
 	summaryBytes          = 64 << 10
 )
 
 // summaryKeys returns keys for a text's first long lines: for each line of at least minLoneSummaryLine bytes, and for
-// each two successive lines of at least minSummaryLine bytes. A single shorter line has no key, because it may be a
+// each pair of successive lines of at least minSummaryLine bytes. A single shorter line has no key, because it may be a
 // heading in all of an agent's summaries.
 func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	var keys []EchoKey
@@ -51,8 +51,8 @@ func summaryKeys(sc Scope, text string, limit int) []EchoKey {
 	return keys
 }
 
-// openingSummaryKeys returns summary keys for the user's first words. The index has them if the words were the reply to
-// a side request.
+// openingSummaryKeys returns summary keys for the user's first words. The index has these keys if the words were the
+// reply to a side request.
 func openingSummaryKeys(sc Scope, req *wire.Request) []EchoKey {
 	it, ok := firstUserItem(req)
 	if !ok {

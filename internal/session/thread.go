@@ -14,7 +14,7 @@ import (
 //   - the request names the previous reply,
 //   - the request sends back a session's ids and texts (echoes),
 //   - the request has a name that several conversations may share,
-//   - the agent has shortened the history, and the user's first words are a session's first words,
+//   - the agent has shortened the history, and the user's first words are those of a known session,
 //   - the request has a single message with the whole history, which continues a known message,
 //   - the request repeats a first request that failed.
 //
@@ -125,9 +125,9 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 	return r, true
 }
 
-// FindLostSession returns the stored session for a conversation that continued in r, a new session, because the store
-// did not answer in time. It compares only random ids, because another conversation might have the same texts and
-// counted ids (such as "call_1").
+// FindLostSession returns the stored session for a conversation that went on in a new session (r) because the store did
+// not answer in time. It compares only random ids, because another conversation might have the same texts and counted
+// ids (such as "call_1").
 func (t *Threader) FindLostSession(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, receivedAt: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{resolved: &found, claim: c, excluded: r.ID, maxEchoes: maxSearchedItems}
@@ -155,7 +155,8 @@ func hasCutNotice(req *wire.Request) bool {
 }
 
 // findCutHistory assigns a request with a shortened history to the session with the same first words. If several
-// sessions have these words, only one with a failed newest request counts, and there must be exactly one.
+// sessions have these words, the newest request must have failed in exactly one of the sessions, and this session is
+// chosen.
 func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) bool {
 	if !hasCutNotice(req) {
 		return false
@@ -183,7 +184,7 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 }
 
 // findGrownTranscript assigns a request with a single message to the conversation that the message continues. If
-// several conversations fit, r.EqualSessions lists them.
+// several conversations match, r.EqualSessions lists them.
 func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 	text := onlyText(req)
 	if text == "" {

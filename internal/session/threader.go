@@ -42,7 +42,7 @@ func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 }
 
 // RecordRefusal records that the upstream refused the request's credential, so the same first request with a new
-// credential is a retry. Call RecordRefusal before RecordEnd.
+// credential counts as a retry. Call RecordRefusal before RecordEnd.
 func (t *Threader) RecordRefusal(r Resolved) {
 	if r.Method != ByNew || r.list.hash == 0 {
 		return

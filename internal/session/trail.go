@@ -21,7 +21,7 @@ type trailKey struct {
 	key    EchoKey
 	method Method // Resolved.Method if the key finds a session
 	weak   bool   // every run of the agent may have the key
-	unique bool   // the key counts only if one session fits best; see candidates
+	unique bool   // the key counts only if one session matches best; see candidates
 }
 
 // keys yields the keys in look-up order. The first key nearly always finds the session, so the other keys are rarely
@@ -68,7 +68,7 @@ func (t *trail) olderThan(k EchoKey) (older []EchoKey) {
 	return older
 }
 
-const minAnswerKeyBytes = 64 // bytes in a text or in a call's arguments that identify a conversation
+const minAnswerKeyBytes = 64 // a text of this length, or a call's arguments, identify a conversation
 
 // newestAnswerKeys returns keys for the newest answer. They do not depend on the first message, which a program may
 // rewrite every turn.
@@ -104,7 +104,7 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 
 // details returns the detail keys for calls, results and the user's words, newest first. They distinguish conversations
 // with the same counted ids (such as "call_1"). New content has no key, because no session has it yet. An agent may
-// reword the history, so details are compared only if several sessions fit the request.
+// reword the history, so details are compared only if several sessions match the request.
 func (t *trail) details() (keys []EchoKey) {
 	for i := t.resolved.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.resolved.req.Item(i)

@@ -9,8 +9,8 @@ import (
 
 const maxWork = 64
 
-// MaxEchoSessions is the number of sessions that a store keeps for an echo key, the newest ones. Feedback on a commit,
-// a branch or a pull request reaches at most these sessions.
+// MaxEchoSessions is how many sessions a store keeps for an echo key. The store keeps the newest sessions. Feedback on
+// a commit, a branch or a pull request reaches at most these sessions.
 const MaxEchoSessions = 20
 
 // Work is a commit, a branch or a pull request in a tool result. Branch and repository names are stored as hashes,

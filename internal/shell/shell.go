@@ -32,8 +32,8 @@ const maxNesting = 3 // nested shells; bash -c "sh -c 'make'" has two
 // Line holds the commands in a command line.
 type Line struct {
 	Commands            []Command // in textual order; the commands in a substitution follow the surrounding command
-	Writes              bool      // a redirection writes a file; if not Parsed, also a here-document
-	RetriesUntilSuccess bool      // a loop repeats a command until success
+	Writes              bool      // a redirection writes a file; if Parsed is false, a here-document counts as well
+	RetriesUntilSuccess bool      // a loop repeats a command until it succeeds
 	Parsed              bool      // the text is valid Bash
 }
 
@@ -58,7 +58,7 @@ func Parse(text string) Line {
 }
 
 // depth returns an upper bound for the brackets and keywords that are open at the same time. The parser needs 10 µs for
-// each unclosed one.
+// each unclosed bracket or keyword.
 func depth(text string) int {
 	open, deepest, word := 0, 0, 0
 	for i := range len(text) {

@@ -3,8 +3,8 @@ package wire
 import "strings"
 
 // Some agents send no tools. The model's answer contains the call as prose, and the next user message contains the
-// result. A user text is read as a result only if it begins like a known agent's result, and an answer as a call only
-// if such a result follows. So pasted logs and quoted commands are not misread.
+// result. A user text is read as a result only if it begins like a known agent's result. An answer is read as a call
+// only if such a result follows. Therefore pasted logs and quoted commands are not misread.
 
 // agentFormat describes how an agent writes tool results into user messages.
 type agentFormat struct {
@@ -16,9 +16,9 @@ type agentFormat struct {
 	// note, such as a file list.
 	read func(text string) (textResult, bool)
 
-	// readSteps parses a message with the user's words (asked), and then all calls and results so far. kind is the
-	// RemovedPiece.Kind for the calls and results. If allowsTools is true, readSteps is also used for a request with
-	// tools.
+	// readSteps parses a message that contains the user's words (asked), followed by all calls and results so far. kind
+	// is the RemovedPiece.Kind for the calls and results. If allowsTools is true, readSteps is also used for a request
+	// with tools.
 	readSteps   func(text string) (asked string, steps []step, ok bool)
 	kind        string
 	allowsTools bool
@@ -153,7 +153,7 @@ func parseSmolError(s string) (textResult, bool) {
 	return textResult{text: text, failed: true, findCall: parseActionCall}, ok && strings.HasPrefix(s, "Error:\n")
 }
 
-// parseMissedEdits reads aider's message about edits that do not fit the files.
+// parseMissedEdits reads aider's message about edits that do not match the files.
 func parseMissedEdits(s string) (textResult, bool) {
 	head, _, _ := strings.Cut(s, "\n")
 	ok := strings.Contains(head, " SEARCH/REPLACE block") && strings.HasSuffix(head, " failed to match!")

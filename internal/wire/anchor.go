@@ -8,9 +8,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Anchor identifies the conversation item with an inserted block (text from precept), so that every later request gets
-// the block at the same place. It identifies the item by content, because the index changes if the agent drops old
-// messages.
+// Anchor identifies the conversation item into which a block (text from precept) was inserted, so that every later
+// request gets the block at the same place. It identifies the item by content, because the index changes if the agent
+// drops old messages.
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // call id, for a tool result
 	Role   Role   `json:"role,omitempty"` // role, for other items
@@ -141,7 +141,7 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 			return 0, 0, false
 		}
 	}
-	for _, at := range results[min(nth, len(results)):] { // the first result is the right one, unless two ids have one hash
+	for _, at := range results[min(nth, len(results)):] { // the first result is the right one, unless two ids have the same hash
 		res := &r.scan.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
 			_, ok = r.findPlace(int(res.item), found.Block)
@@ -230,10 +230,10 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// codeStopWord is smolagents' stop word, which the agent appends to a reply without one.
+// codeStopWord is smolagents' stop word, which the agent appends to a reply that does not end with it.
 const codeStopWord = "</code>"
 
-// TextEchoHash returns a hash for an assistant's text, "" for an empty text. It ignores white space at both ends and
+// TextEchoHash returns a hash for an assistant's text, or "" for an empty text. It ignores white space at both ends and
 // text that agents append, so a reply and the copy in a request have the same hash.
 func TextEchoHash(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {

@@ -2,7 +2,7 @@ package wire
 
 import "slices"
 
-// A Chat Completions body has the member "messages", a list of {role, content, tool_calls, tool_call_id}.
+// A Chat Completions body has a "messages" member, a list of {role, content, tool_calls, tool_call_id}.
 
 func (r *Request) decodeChat(it *Item, value span) {
 	b := r.Body
@@ -57,7 +57,7 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 	}
 	if firstByteAt(b, legacy) == '{' {
 		c := decodeCall(b, legacy, "arguments")
-		c.ID = c.Name // function_call has no id; the result has the name
+		c.ID = c.Name // function_call has no id; its result refers to the call by name
 		out = append(out, c)
 	}
 	return out

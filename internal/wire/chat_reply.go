@@ -42,7 +42,7 @@ func (r *ReplyReader) readChoice(b []byte, v span) {
 }
 
 // textItemIndex is the replyItem index for the first choice's text. Calls have higher indices, and texts in later
-// choices lower ones.
+// choices have lower indices.
 const textItemIndex = -1
 
 // readOtherChoice keeps the text and call ids from a choice after the first. They identify the next request if the
@@ -99,7 +99,8 @@ func (r *ReplyReader) readContent(b []byte, v span) {
 	}
 }
 
-// readCallDelta reads a piece of a tool call. If the call has no id, a name after complete arguments starts a new call.
+// readCallDelta reads a fragment of a tool call. If the call has no id, a name after complete arguments starts a new
+// call.
 func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	if firstByteAt(b, v) != '{' {
 		return
@@ -120,8 +121,8 @@ func (r *ReplyReader) readCallDelta(b []byte, v span, isComplete bool) {
 	r.readNamedCall(s, b, custom, "input")
 }
 
-// callItem returns the call to which a piece belongs. A new id starts a new call, because some servers send no index,
-// or always index 0.
+// callItem returns the call to which a fragment belongs. A new id starts a new call, because some servers send no
+// index, or always index 0.
 func (r *ReplyReader) callItem(index int, id string) *replyItem {
 	s := r.items.current
 	if index >= 0 {

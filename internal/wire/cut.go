@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// Cut is a range in Body that Splice leaves out. A Cut lies within one string literal and splits no escape or
+// Cut is a range in Body that Splice leaves out. A Cut lies within one string literal, and never splits an escape or a
 // character.
 type Cut struct{ From, To int }
 
@@ -25,12 +25,12 @@ type passagePart struct {
 	raw   span // string literal in the body, without quotes
 }
 
-// Head returns the texts before the model's first answer: the member "system" or "instructions", and the system and
+// Head returns the texts before the model's first answer: the "system" or "instructions" member, and the system and
 // user messages. Agents put rules files, such as AGENTS.md, only there.
 //
 // If the provider stores the beginning of the conversation, Head omits user messages, because they are not at the
-// beginning. Head includes aider's message with the files from option --read, although an example conversation precedes
-// this message.
+// beginning. Head includes aider's message with the files from the --read option, although an example conversation
+// precedes this message.
 func (r *Request) Head() []Passage {
 	var head []Passage
 	if p, ok := r.passage(contentParts(r.Body, r.members.system)); ok {
@@ -108,7 +108,7 @@ func (r *Request) Cuts(p *Passage, from, to int) []Cut {
 	return cuts
 }
 
-// rawLength returns how many bytes of raw, the inside of a string literal, decode to the first n bytes.
+// rawLength returns how many bytes at the start of raw, the inside of a string literal, decode to n bytes of text.
 func rawLength(raw []byte, n int) int {
 	at := 0
 	for n > 0 {
@@ -164,7 +164,7 @@ func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, [
 	return dst, cuts
 }
 
-// StoredHead is Request.Head for a stored first turn. system is the JSON of the member "system" or "instructions", or
+// StoredHead is Request.Head for a stored first turn. system is the JSON of the "system" or "instructions" member, or
 // nil.
 func StoredHead(d Dialect, system []byte, items [][]byte) []Passage {
 	if d == NoDialect {

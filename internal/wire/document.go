@@ -42,7 +42,7 @@ func (d *Document) Object(member func(name string)) {
 	d.at = i
 }
 
-// Array reads an array. It calls element for each element, and element must read it.
+// Array reads an array. It calls element for each value in the array, and element must read that value.
 func (d *Document) Array(element func()) {
 	if !d.expect('[') {
 		return

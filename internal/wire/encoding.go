@@ -30,7 +30,7 @@ const maxWindow = 8 << 20 // bytes per zstd frame; RFC 8878 asks decoders to sup
 
 var errEncoding = errors.New("unknown encoding")
 
-// decoder returns a decoder for r that starts no goroutine.
+// decoder returns a reader that decodes r and starts no goroutine.
 func decoder(encoding string, r io.Reader) (io.ReadCloser, error) {
 	switch canonicalEncoding(encoding) {
 	case "":

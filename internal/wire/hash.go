@@ -111,7 +111,7 @@ func (r *Request) userMediaHash(i int) uint64 {
 	return hashMedia(r.Body, r.parts(i))
 }
 
-// MediaHash returns a hash over item i's content other than text and tool results, 0 for none.
+// MediaHash returns a hash over item i's content other than text and tool results, or 0 if there is no such content.
 func (r *Request) MediaHash(i int) uint64 {
 	if r.scan.list[i].role != RoleUser {
 		return 0

@@ -19,7 +19,7 @@ type Call struct {
 type Result struct {
 	CallID        string
 	Text          string // unescaped; parts joined with \n
-	LeadingBlocks string // blocks that a second precept, next to the agent, inserted before Text
+	LeadingBlocks string // blocks that a second precept, between the agent and this precept, inserted before Text
 	IsError       int8   // -1 for no error, +1 for an error, 0 without a flag
 	Block         int    // messages: tool_result index in the content; otherwise 0
 	InUserText    bool   // the result is user message text; Block is the step number in a growing message, or -1
@@ -130,8 +130,8 @@ func (r *Request) End() int {
 	return end
 }
 
-// Prefill returns the beginning of the answer that the client wrote at the end of the list, "" for none. The client may
-// later send the answer back with or without this beginning.
+// Prefill returns the beginning of the answer that the client wrote at the end of the list, or "" if there is none. The
+// client may later send the answer back with or without this beginning.
 func (r *Request) Prefill() string {
 	end := r.End()
 	if end == len(r.scan.list) {
@@ -140,7 +140,8 @@ func (r *Request) Prefill() string {
 	return strings.Clone(r.Item(end).Text)
 }
 
-// LastUser returns the index of the newest new user item with the user's words and a place for a block, -1 for none.
+// LastUser returns the index of the last new user item that has the user's words and a place for a block, or -1 if
+// there is none.
 func (r *Request) LastUser() int {
 	for i := len(r.scan.list) - 1; i >= r.FirstNew(); i-- {
 		if r.scan.list[i].role != RoleUser {
@@ -239,8 +240,8 @@ func GeneratedCallID(i, n int) string { return generatedID(i + 1 + n) }
 // IsGeneratedID reports whether this package made the call id.
 func IsGeneratedID(callID string) bool { return strings.HasPrefix(callID, generatedIDPrefix) }
 
-// sentID returns a call's id, or "" for a generated id, which the content hash omits because it depends on the
-// position.
+// sentID returns a call's id, or "" for a generated id, which the content hash omits because a generated id depends on
+// the position.
 func sentID(callID string) string {
 	if IsGeneratedID(callID) {
 		return ""

@@ -4,7 +4,7 @@ import "bytes"
 
 // StoredItems holds the items of one turn, as stored outside a request body.
 type StoredItems[T ~[]byte] struct {
-	Dialect   Dialect // NoDialect: Read derives it from the items
+	Dialect   Dialect // NoDialect: Read derives the dialect from the items
 	Items     []T     // JSON as in the list
 	From      int     // list index of Items[0]
 	ModelText string  // model's text before the items; may contain calls as prose

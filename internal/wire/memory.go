@@ -11,7 +11,7 @@ import (
 )
 
 // ParseCache parses request bodies. An agent sends the whole conversation every turn, so ParseCache parses only the new
-// part, and hashes the rest, in a tenth of the time.
+// part and hashes the rest, which takes a tenth of the time.
 //
 // The cache holds offsets and hashes, never text. The hash is not cryptographic, so a client can construct two
 // beginnings with the same hash. The cache key includes the scope (the client's credential), so such a client can
@@ -59,8 +59,8 @@ func NewParseCache() *ParseCache {
 }
 
 // Parse is like the function Parse, but resumes from the checkpoint that covers the longest known prefix of the body.
-// If the body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items". 0
-// means no limit.
+// If the body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items".
+// If maxItems is 0, there is no limit.
 func (m *ParseCache) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
 	if len(body) < m.minBytes {
 		r, _, err := parse(d, body, maxItems)

@@ -33,7 +33,7 @@ type listPrelude struct {
 // the request asks for no output.
 type memberSpans struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, toolChoice span
-	// misspelt is a member "system" or "instructions" in a different case, such as "System".
+	// misspelt is a "system" or "instructions" member with a name in a different case, such as "System".
 	misspelt span
 }
 
@@ -47,7 +47,7 @@ func (p *parser) body() int {
 }
 
 // countOne counts an item, part, call, tool or key, and reports whether maxCount permits it. A parsed element takes
-// more memory than in the body, and the client chooses the number of elements.
+// more memory than its bytes in the body, and the client chooses the number of elements.
 func (p *parser) countOne() bool {
 	p.count++
 	p.overLimit = p.overLimit || p.maxCount > 0 && p.count > p.maxCount

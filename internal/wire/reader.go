@@ -58,7 +58,7 @@ func (r *ReplyReader) SetEncoding(encoding string) {
 	}
 }
 
-// UnreadReason returns why a part of the reply could not be decoded, "" for none.
+// UnreadReason returns why a part of the reply could not be decoded, or "" if every part was decoded.
 func (r *ReplyReader) UnreadReason() label.Reason { return r.unread }
 
 // Write reads the next bytes and keeps no reference to p.
@@ -96,7 +96,7 @@ func (r *ReplyReader) Close() {
 func (r *ReplyReader) read(rest []byte) {
 	if r.mode == modeUnknown {
 		for len(rest) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n", rest[0]) >= 0 {
-			rest = rest[1:] // byte by byte, because a byte order mark can be split over two pieces
+			rest = rest[1:] // byte by byte, because a byte order mark can be split between two writes
 		}
 		switch {
 		case len(rest) == 0:

@@ -8,7 +8,7 @@ import (
 	"precept/internal/label"
 )
 
-// Recording is a recorded conversation: an object with the member "messages" or "input", in one of the dialects.
+// Recording is a recorded conversation: an object with a "messages" or "input" member, in one of the dialects.
 type Recording struct {
 	Source, ID []byte   // JSON of the members, empty if absent
 	Request    *Request // the whole conversation

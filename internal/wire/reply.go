@@ -30,7 +30,7 @@ type Reply struct {
 	Error    string // provider's message
 	Usage    Usage
 	Choices  int  // chat: number of choices; Text and Calls belong to the first choice
-	Complete bool // a regular end was read, and no error
+	Complete bool // the regular end was read, and no error
 	Cut      bool // a part exceeded a limit or could not be decoded
 
 	// HostedArgs holds the arguments of hosted calls: calls to tools that the provider runs, such as an MCP server's.
@@ -53,7 +53,7 @@ func integerAt(b []byte, v span, fallback int) int {
 	return n
 }
 
-// tokens holds counts as a provider reports them, -1 for absent ones.
+// tokens holds counts as a provider reports them. An absent count is -1.
 type tokens struct{ input, cached, written, writtenHour, output, total int }
 
 const maxTokens = 1e9 // the largest credible count
@@ -112,7 +112,7 @@ func appendEnd(end, p []byte) []byte {
 	return append(end, p...)
 }
 
-// readLast reads the last usage object in the end of a JSON text that was too long to keep. A usage object inside a
+// readLast reads the last usage object in the tail of a JSON text that was too long to keep. A usage object inside a
 // JSON string, where the quotes around the key are escaped, is ignored.
 func (t *tokens) readLast(b []byte) {
 	const key = `"usage"`
@@ -154,8 +154,8 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// thoughtEnd ends the thinking before an answer. The opening tag may be part of the prompt, and so missing in the
-// reply.
+// thoughtEnd ends the thinking before an answer. The opening tag may be part of the prompt, and therefore missing from
+// the reply.
 const thoughtEnd = "</think>"
 
 // ReplyEchoKeys returns the keys by which a later request that continues this reply is recognised (see

@@ -34,7 +34,7 @@ type Request struct {
 	Tools              []string // sorted names, with namespace members and additional_tools items
 
 	// SystemHash covers the system prompt and the leading system items. ListHash is an xxhash64 over the raw list,
-	// combined with previous_response_id. A retry has the same ListHash, also in another process.
+	// combined with previous_response_id. A retry has the same ListHash, even in another process.
 	SystemHash, ToolsHash, ListHash uint64
 
 	members requestMembers
@@ -45,8 +45,8 @@ type Request struct {
 type requestMembers struct {
 	firstMember int  // offset of the first member's name
 	system      span // system or instructions
-	// misspelt is a member "system" or "instructions" in a different case, such as "System", accepted by some
-	// upstreams.
+	// misspelt is a "system" or "instructions" member with a name in a different case, such as "System", which some
+	// upstreams accept.
 	misspelt   span
 	tools      span // or functions
 	format     span // response_format, text or output_format
@@ -65,7 +65,7 @@ type requestScan struct {
 type requestMemo struct {
 	items            paged[*Item]
 	calls            map[string]*Call // by id, from the newest items on; filled by FindCall
-	decodedCallItems int              // number of items at the end of the list with all calls in the map calls
+	decodedCallItems int              // number of items at the end of the list whose calls are all in the map calls
 	lines            itemLines        // line offsets in a growing message
 	newResults       []ItemResult     // valid if hasNewResults
 	hasNewResults    bool

@@ -23,7 +23,7 @@ func itemRole(role, kind []byte) Role {
 }
 
 // outputPlace returns the place for text at the top of a tool's output. If the output is from several shell commands,
-// this is the first one's output. An output without text, such as a screenshot, has no place.
+// the place is at the top of the first command's output. An output without text, such as a screenshot, has no place.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
 	case "function_call_output", "custom_tool_call_output":

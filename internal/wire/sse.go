@@ -4,13 +4,14 @@ import (
 	"bytes"
 )
 
-// sseReader splits a stream of server-sent events, in pieces of any size, into events. Lines end with LF, CR or CRLF.
+// sseReader splits a stream of server-sent events into single events. The input may arrive in pieces of any size. Lines
+// end with LF, CR or CRLF.
 type sseReader struct {
 	maxBytes    int                                   // limit for a line, and for an event's data
-	handleEvent func(name, data []byte, tooLong bool) // if tooLong, data is only the last line's end
+	handleEvent func(name, data []byte, tooLong bool) // if tooLong, data is only the tail of the last line
 
 	line    []byte
-	lineEnd []byte // end of a line that is longer than maxBytes
+	lineEnd []byte // tail of a line that is longer than maxBytes
 	data    []byte
 	name    []byte
 	hasData bool
@@ -19,8 +20,8 @@ type sseReader struct {
 	afterCR bool
 }
 
-// keptBuffer bounds the buffer in bytes that is kept for the next event, because a thousand streams may be open at the
-// same time.
+// keptBuffer is the largest buffer, in bytes, that is kept for the next event, because a thousand streams may be open
+// at the same time.
 const keptBuffer = 16 << 10
 
 func (s *sseReader) write(p []byte) {
@@ -68,7 +69,7 @@ func (s *sseReader) drop(maxBuffered int) {
 	}
 }
 
-// end reads the last line and event, which some servers send without a line end.
+// end reads the last line and event, which some servers send without a final newline.
 func (s *sseReader) end() {
 	s.readLine(s.line)
 	s.dispatch()
@@ -128,8 +129,8 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// eventTemplate holds the last event's bytes around the text piece. Hundreds of events in a stream differ only in this
-// piece, and a comparison takes a tenth of a scan's time.
+// eventTemplate holds the last event's bytes before and after its text fragment. Hundreds of events in a stream differ
+// only in this fragment, and a comparison takes a tenth of a scan's time.
 type eventTemplate struct {
 	name, before, after []byte
 	item                *replyItem
@@ -148,7 +149,8 @@ func (e *eventTemplate) learn(name, data []byte) {
 	e.after = append(e.after[:0], data[e.textSpan.end-1:]...)
 }
 
-// readByTemplate reports whether an event matches the template, and if so adds the text piece to the template's item.
+// readByTemplate reports whether an event matches the template, and if so adds the text fragment to the template's
+// item.
 func (r *ReplyReader) readByTemplate(name, data []byte) bool {
 	m := &r.template
 	if !m.valid || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {

@@ -7,11 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// Strings make up nine tenths of a body. This file finds where strings end, and proves eight bytes at a time that
-// strings have no control characters and no invalid escapes.
+// Strings make up nine tenths of a body. The functions in this file find where strings end, and prove eight bytes at a
+// time that strings have no control characters and no invalid escapes.
 
-// Each constant except highs repeats one byte eight times, to compare eight bytes in one operation. highs has each
-// byte's highest bit.
+// Each constant except highs repeats one byte eight times, to compare eight bytes in one operation. highs has the
+// highest bit of each byte set.
 const (
 	ones        = 0x0101010101010101
 	highs       = 0x80 * ones

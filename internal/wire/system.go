@@ -18,7 +18,7 @@ const (
 	createdMessage      = `{"role":"system","content" :"`
 )
 
-// SystemText returns the text from the member "instructions" or "system" and from the leading system messages, without
+// SystemText returns the text from the "instructions" or "system" member and from the leading system messages, without
 // precept's blocks.
 func (r *Request) SystemText() string {
 	texts := make([]string, 0, 2)

@@ -89,7 +89,7 @@ var noteTags = [...]string{
 	"info-msg",        // goose
 }
 
-// preamblePrefixes returns how preambles begin.
+// preamblePrefixes returns the texts with which preambles begin.
 func preamblePrefixes() [7]string {
 	return [...]string{
 		// aider
@@ -104,7 +104,7 @@ func preamblePrefixes() [7]string {
 	}
 }
 
-// examplesEnd is what aider writes after its examples, which look like a conversation.
+// examplesEnd is the text that aider writes after its examples, which look like a conversation.
 const examplesEnd = "I switched to a new code base. Please don't consider the above files or try to edit them any longer."
 
 const (
@@ -145,7 +145,7 @@ func ElideRequest(words, request string) string {
 	return before + "…" + after
 }
 
-// Task returns the user's first request in the first n items, without templates and preambles, "" for none.
+// Task returns the user's first request in the first n items, without templates and preambles, or "" if there is none.
 func (r *Request) Task(n int) (task string) {
 	for i := range min(n, r.Len()) {
 		if r.Role(i) != RoleUser || r.Item(i).UserText == "" {
@@ -265,7 +265,7 @@ func lineStart(s, text string) int {
 	}
 }
 
-// taskElements returns, in one pass, each tag's first index at the beginning of a line, -1 for none.
+// taskElements returns, in one pass, each tag's first index at the beginning of a line, or -1 if there is none.
 func taskElements(words string) (found [numTaskTags]int) {
 	for i := range found {
 		found[i] = -1
@@ -358,8 +358,8 @@ func withoutNote(s string) string {
 	return s
 }
 
-// isNote reports whether a harness wrote the element <name>. A person may write <context>, too. Only Copilot Chat's,
-// which precedes another element, and Zed's, which begins with a known sentence, are notes.
+// isNote reports whether a harness wrote the element <name>. A person may also write <context>. Only two kinds of
+// <context> are notes: Copilot Chat's, which precedes another element, and Zed's, which begins with a known sentence.
 func isNote(name, note, after string) bool {
 	return name != "context" || strings.HasPrefix(strings.TrimSpace(note), "The following items were attached") ||
 		strings.HasPrefix(strings.TrimSpace(after), "<")

@@ -1,7 +1,8 @@
 // Package work defines references to what an agent's work produced: commits, branches and pull requests.
 //
-// A session keeps the references in tool results (package detect), and feedback from a person, CI or a webhook finds
-// the sessions by them. All spellings of a pull request, such as its URL and acme/shop#12, give one reference.
+// A session keeps the references from its tool results (package detect). Feedback from a person, CI or a webhook names
+// a reference, and is stored for the sessions that have this reference. All spellings of a pull request, such as its
+// URL and acme/shop#12, give one reference.
 package work
 
 import (
@@ -132,8 +133,8 @@ func CleanPath(path string) string {
 	return path
 }
 
-// Key returns a reference's index key. A full commit hash and shortened forms share a key, and so do branches with one
-// name in several repositories. session.Record.MatchWork separates these branches.
+// Key returns a reference's index key. A full commit hash and its shortened forms share a key. Branches with the same
+// name in several repositories also share a key; session.Record.MatchWork distinguishes these branches.
 func (r Ref) Key() string {
 	switch r.Kind {
 	case Commit:
