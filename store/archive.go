@@ -78,8 +78,8 @@ func (a *Archive) reportIfDamaged(tenant string, id session.ID, err error) bool 
 	return true
 }
 
-// find returns the stored session with a name, or ErrNoSession. The name can also be the id of the session, a request
-// or a response.
+// find returns the stored session that name identifies, or ErrNoSession. name is the session's name or id, or the id of
+// a request or a response.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.ListedSession, *session.Record, error) {
 	ids, err := idsByName(ctx, a.backend, tenant, name)
 	if err != nil {

@@ -39,8 +39,8 @@ type Fleet interface {
 	announcer
 	optOutKeeper
 	optOutFinder
-	// AwaitReplicas waits until a failover of the backend loses no earlier write. An error means that a failover could
-	// lose writes.
+	// AwaitReplicas waits until a failover of the backend would lose no earlier write. An error means that a failover
+	// could still lose writes.
 	AwaitReplicas(ctx context.Context) error
 }
 

@@ -32,7 +32,7 @@ type batch struct {
 	// The next four fields are set only if the rows were read back from the outbox.
 	interruptedTurns     []sample.Exchange // turns in progress when the program ended
 	undecodableStubCount int64             // turns in progress with a stub that does not decode
-	forgottenCount       int64             // exchanges in deleted sessions, still in the account (the exchange counts)
+	forgottenCount       int64             // exchanges of deleted sessions, for the account (the exchange counts)
 	damagedCount         int64             // exchanges that do not decode
 
 	heldBytes    int64 // exchange bytes in memory
@@ -140,8 +140,8 @@ type sessionParts struct {
 }
 
 // encodeRows encodes the batch as one outbox row per session. The documents are slices of grown, which is buf or a
-// larger buffer. guarded runs f, and returns false if f panics; exchanges that panic while encoding are dropped and
-// counted.
+// larger buffer. guarded runs f, and reports whether f returned without a panic. An exchange whose encoding panics is
+// dropped and counted.
 func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(sessionRef(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
@@ -220,14 +220,14 @@ func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 		buf = appendBytes(appendBytes(append(buf, partExchange), enc.Data), enc.Items)
 	}
 	for _, i := range parts.signals {
-		if text, err := json.Marshal(b.signals[i].entry); err == nil { // a plain structure always encodes
+		if text, err := json.Marshal(b.signals[i].entry); err == nil { // encoding a plain struct never fails
 			buf = appendBytes(append(buf, partSignal), text)
 		}
 	}
 	return buf
 }
 
-// addRow decodes an outbox row into the batch. If the row does not decode, it is counted in damagedCount or
+// addRow decodes an outbox row into the batch. A row that does not decode is counted in damagedCount or
 // undecodableStubCount.
 func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
@@ -316,7 +316,7 @@ func appendBytes(b, data []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(data))), data...)
 }
 
-// cutBytes reads bytes written by appendBytes at the start of b. Both results are slices of b.
+// cutBytes reads, from the start of b, bytes that appendBytes wrote. Both results are slices of b.
 func cutBytes(b []byte) (data, rest []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(len(b)-w) {

@@ -21,7 +21,7 @@ const (
 	searchTimeLimit     = 750 * time.Millisecond // time after which no further page is read, so that a query takes less than a second
 )
 
-// SessionQuery selects sessions, newest first. An empty field selects all.
+// SessionQuery selects sessions, newest first. An empty field matches every session.
 type SessionQuery struct {
 	Tenant       string
 	Since, Until time.Time // bounds for the start
@@ -30,10 +30,10 @@ type SessionQuery struct {
 	OldestFirst  bool
 	Session      string // session name or id, or request or response id; other fields except Tenant are ignored
 
-	Agent, Model string   // whole name, compared without case
+	Agent, Model string   // whole name, case-insensitive
 	Lesson       string   // slug of a matched lesson or, with Fate, of a lesson with this fate
 	Fate         string   // one of Fates; without Lesson, the fate of any lesson
-	Run          string   // run or parent session name
+	Run          string   // name of a run or a parent session
 	ToolName     string   // whole name of a called tool
 	ErrorKind    string   // kind of a failed tool result
 	Tag          string   // tag sent by the client
@@ -48,13 +48,13 @@ type SessionQuery struct {
 
 // TextQuery selects sessions by text in the exchanges.
 type TextQuery struct {
-	Words string // text from the user, the model or a tool, compared without case
+	Words string // text from the user, the model or a tool, case-insensitive
 	Tool  string // part of a called tool's name
-	Error string // failed call's or upstream error's text
+	Error string // text of a failed call or of an upstream error
 }
 
-// Verdicts returns the verdicts on sessions: the reward quality labels, Unrated without a reward, and StillOpen before
-// the session closes.
+// Verdicts returns the possible verdicts on a session: the reward quality labels, Unrated (no reward) and StillOpen
+// (the session has not closed).
 func Verdicts() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, Unrated, StillOpen}
 }
@@ -83,10 +83,10 @@ const (
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
 	Next        string        `json:"next,omitempty"` // value of after for the next query; even a short page can have one
-	RowsRead    int           `json:"looked_at"`      // sessions read, without runs
+	RowsRead    int           `json:"looked_at"`      // sessions read, not counting runs
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest session read
 	NewestStart *time.Time    `json:"up_to"`          // start of the newest session read
-	Total       *Total        `json:"total"`          // null: unknown, such as on a later page of a text search
+	Total       *Total        `json:"total"`          // null: unknown, for example on a later page of a text search
 }
 
 // Total is the number of sessions selected by a query.
@@ -138,7 +138,7 @@ type listBuilder struct {
 }
 
 // pageSize returns the number of sessions to read next. With filters it exceeds the number of missing sessions, because
-// filters drop some.
+// filters drop some sessions.
 func (b *listBuilder) pageSize() int {
 	switch {
 	case b.query.SearchesText():
@@ -252,7 +252,7 @@ func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQ
 	return out, nil
 }
 
-// orderedPrefix starts a position in an ordered list. The number of sessions before the page follows.
+// orderedPrefix is the start of a position in an ordered list. The rest is the number of sessions before the page.
 const orderedPrefix = "n"
 
 func (q *SessionQuery) hasFilters() bool {
@@ -263,7 +263,7 @@ func (q *SessionQuery) hasFilters() bool {
 // SearchesText reports whether the query needs the sessions' exchanges.
 func (q *SessionQuery) SearchesText() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
 
-// Selects reports whether a session's row satisfies the query. Selects ignores the field Text.
+// Selects reports whether a session's row satisfies the query. Selects ignores the Text field.
 func (q *SessionQuery) Selects(x *SessionItem) bool {
 	withoutText := *q
 	withoutText.Text = TextQuery{}
@@ -275,7 +275,7 @@ func (q *SessionQuery) selectsWithTools(x *SessionItem) bool {
 	if q.Text.Tool != "" && x.CoversAllTurns && !slices.ContainsFunc(x.Tools, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))
 	}) {
-		return false // no exchange has such a tool, and a search would read all of them
+		return false // no exchange has such a tool, so a search would read all exchanges in vain
 	}
 	for _, d := range dimensions {
 		if value := d.queryValue(q); value != "" && !slices.ContainsFunc(d.values(x), func(v string) bool { return strings.EqualFold(v, value) }) {

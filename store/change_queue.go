@@ -8,8 +8,8 @@ import (
 	"precept/internal/session"
 )
 
-// maxEchoes limits the echo keys held while the backend is unavailable (see changeQueue). Feedback with keys beyond the
-// limit finds no session.
+// maxEchoes limits the echo keys held while the backend is unavailable (see changeQueue). Feedback finds no session by
+// a key beyond the limit until the backend has the key.
 const maxEchoes = 200_000
 
 // delayedPause is the pause between two writes of rows in which only counts or times changed.
@@ -55,14 +55,15 @@ func (q *changeQueue) Release(ses *Session, c Change) {
 	ses.pins.Add(-1)
 }
 
-// requeueRow queues the row for a session that changed outside a request. The session must be in memory; the caller
+// requeueRow queues the row for a session that changed outside a request. The session must be in memory, but the caller
 // needs no pin.
 func (q *changeQueue) requeueRow(ses *Session) {
 	ses.pins.Add(1)
 	q.Release(ses, DecisionsChanged)
 }
 
-// AddEchoes adds keys. This process finds the sessions immediately, other replicas after delivery.
+// AddEchoes adds keys. This process finds the sessions by the keys immediately. Other replicas find them after the
+// delivery.
 func (q *changeQueue) AddEchoes(echoes ...session.Echo) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,7 +122,7 @@ func (q *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]
 	return dirty, echoes
 }
 
-// find returns the session for an undelivered key. Held keys come first, then the newest key.
+// find returns the session for an undelivered key. It prefers held keys, then the newest key.
 func (q *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -213,8 +214,8 @@ type flushKeys struct {
 	echoes []session.Echo
 }
 
-// add forgets the keys from flushes up to number delivered, and adds one flush's keys, unless the keys exceed
-// maxEchoes.
+// add forgets the keys from flushes up to the flush number delivered. It then adds one flush's keys, unless there would
+// be more than maxEchoes keys.
 func (u *undeliveredKeys) add(flush int64, echoes []session.Echo, delivered int64) {
 	u.flushes = slices.DeleteFunc(u.flushes, func(f flushKeys) bool {
 		if f.flush <= delivered {

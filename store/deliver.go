@@ -28,7 +28,7 @@ const (
 	growAfter        = 8                      // timely deliveries after which maxRead grows again
 	otherTenantRows  = 10_000                 // rows examined per deliverOtherTenants call
 	// safeAge is the age at which delivered rows are deleted from the outbox. A backend server that dies can lose the
-	// last seconds' writes.
+	// writes of its last few seconds.
 	safeAge = 15 * time.Second
 )
 
@@ -58,7 +58,7 @@ type deliverer struct {
 
 	undelivered         batch // rows from the handoff
 	err                 error
-	readReductions      int   // how often readBytes is divided by 4
+	readReductions      int   // how many times readBytes is divided by 4
 	timelyDeliveries    int   // since the last change of readReductions
 	deliveredOutOfOrder int64 // last row read by deliverOtherTenants; catchUp delivers these rows again in order
 	due                 delivererDue
@@ -101,7 +101,7 @@ func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	if diskFull {
 		s.handoff.pauseAppends(now)
 	}
-	if deliveryErr := s.err; s.phase != starting { // a start does not wait for the disk
+	if deliveryErr := s.err; s.phase != starting { // Open does not wait for the disk
 		s.err = s.deps.guard.RunErr(label.StepCheckpoint, func() error { return s.syncAndRelease(ctx, now, deliveryErr, diskFull) })
 	}
 	if s.err != nil && !errors.Is(s.err, ErrNullBackend) {
@@ -137,8 +137,8 @@ func (s *deliverer) deliver(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// checkEpoch makes all outbox rows undelivered, and repeats the direct writes, if a different epoch shows that the
-// backend has lost acknowledged data.
+// checkEpoch checks whether the backend's epoch has changed, which means that the backend has lost acknowledged data.
+// If so, checkEpoch marks all outbox rows as undelivered, and repeats the direct writes.
 func (s *deliverer) checkEpoch(ctx context.Context, now time.Time) error {
 	if s.epochReader == nil || s.handoff.outbox == nil || now.Before(s.due.epoch) {
 		return nil

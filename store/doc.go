@@ -6,11 +6,12 @@
 //
 // Run has two goroutines. The recorder redacts offered turns, and appends them to the outbox, a file; one run of the
 // recorder is a flush. The deliverer writes outbox rows to the backend in batches, and deletes sessions. A failed write
-// is repeated; meanwhile turns wait in the outbox, up to QueueOptions.MaxBytes.
+// is retried. Until a retry succeeds, turns wait in the outbox, up to QueueOptions.MaxBytes.
 //
 // An echo key is a hash of an id or text, by which feedback and later requests find a session. A unit is a run or a
 // parent session; its sessions share a reward and the random lesson assignment. Posted feedback on an unknown session
-// is parked in the backend. The account counts exchanges by result since the data directory was first used.
+// is parked: the backend keeps it until the session is known. The account counts exchanges by result since the data
+// directory was first used.
 //
 // store/sqlite is the backend for one process, store/redis the backend for several replicas, and store/storetest the
 // test suite for both.

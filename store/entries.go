@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Entry is one message in an exchange: the request's messages, in the order in which the model read them, then the
-// reply's.
+// Entry is one message in an exchange. A list of entries has the request's messages, in the order in which the model
+// read them, then the reply's messages.
 type Entry struct {
 	Kind       string   `json:"kind"`              // system, tools, user, assistant, call, result, other, block, withheld or error
 	Text       string   `json:"text,omitempty"`    // text, or a call's arguments
@@ -118,7 +118,8 @@ func insertionIndex(b *session.Block, list []Entry, newestUser int) int {
 	}
 }
 
-// blockEntry returns a block's entry. A loop warning quotes one of the agent's calls, and is redacted.
+// blockEntry returns a block's entry. The text of a loop warning is redacted, because it quotes one of the agent's
+// calls.
 func blockEntry(b *session.Block, r *redact.Redactor) Entry {
 	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Reinserted: b.Supersedes}
 	if b.Loop {

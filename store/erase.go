@@ -16,16 +16,16 @@ import (
 
 const (
 	maxPurgePause   = 10 * time.Minute       // longest pause between deletions by age
-	purgeStep       = 250 * time.Millisecond // longest deletion by age, because deliveries wait meanwhile
+	purgeStep       = 250 * time.Millisecond // longest deletion by age; deliveries have to wait for its end
 	parkedAge       = 7 * 24 * time.Hour     // feedback without a known session is deleted at this age
 	erasuresEvery   = time.Second            // pause between reads of other replicas' erasures (deletions)
 	completeErasure = time.Minute            // age from which an erasure is no longer repeated in the backend; see repeatErasure
-	erasureLimit    = writeLimit / 2         // longest time to repeat an erasure; deliveries wait meanwhile
+	erasureLimit    = writeLimit / 2         // longest time to repeat an erasure; deliveries have to wait for its end
 	erasureRetry    = 10 * time.Second       // pause before another replica's failed erasure is retried
 )
 
-// errUnwritten means that the deletion cannot run, because delivering the remaining rows later would store the deleted
-// sessions again.
+// errUnwritten means that the deletion did not run, because some rows are undelivered. Delivering them after the
+// deletion would store the deleted sessions again.
 var errUnwritten = errors.New("the deletion did not run, because the store cannot be written; repeat the deletion later")
 
 type deletionBackend interface {
@@ -68,14 +68,15 @@ type sessionDeleter struct {
 	erasures          erasureCursor
 }
 
-// clockGuard delays deletions by age after the clock has moved forward, because a wrong clock makes every session old.
+// clockGuard delays deletions by age after the clock has jumped forward, because every session looks old if the clock
+// is wrong.
 type clockGuard struct {
 	clock, tick time.Time // at the last check; tick is the ticker's time
-	heldUntil   time.Time // by the ticker
+	heldUntil   time.Time // in the ticker's time
 }
 
-// check returns how far the clock has moved against the ticker if this is far enough to delay deletions, and otherwise
-// 0. maxAge is the shortest age at which something is deleted.
+// check returns how far the clock has moved relative to the ticker, or 0 if this is too little to delay deletions.
+// maxAge is the shortest age at which something is deleted.
 func (g *clockGuard) check(now, tick time.Time, maxAge time.Duration) (moved time.Duration) {
 	if !g.tick.IsZero() {
 		moved = now.Round(0).Sub(g.clock) - tick.Sub(g.tick) // Round removes the monotonic reading, which does not move with the clock
@@ -110,7 +111,7 @@ type deletionResult struct {
 
 func (d *sessionDeleter) setRetention(age time.Duration) { d.retention.Store(int64(age)) }
 
-// forgetSession deletes the sessions with a name and, for a run or a parent session, the members.
+// forgetSession deletes the sessions that name identifies and, for a run or a parent session, the members.
 func (d *sessionDeleter) forgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return d.runInDeliverer(ctx, func(ctx context.Context) (int, error) {
 		ids, err := idsByName(ctx, d.backend, tenant, name)
@@ -183,7 +184,7 @@ func (d *sessionDeleter) runInDeliverer(ctx context.Context, run func(ctx contex
 	case <-ctx.Done():
 		return 0, fmt.Errorf("the deletion did not run, because the store is busy; repeat the deletion later: %w", ctx.Err())
 	}
-	r := <-done // a deletion that has begun does not end with ctx
+	r := <-done // a deletion that has begun continues after ctx is done
 	return r.n, r.err
 }
 
@@ -196,7 +197,7 @@ func (d *sessionDeleter) runDeletion(ctx context.Context, request deletion) {
 		if err := d.deliverer.lagError(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
-		ctx := context.WithoutCancel(ctx) // an incomplete deletion would leave content
+		ctx := context.WithoutCancel(ctx) // an interrupted deletion would leave some content
 		r.n, err = request.run(ctx)
 		d.clearCaches()
 		return errors.Join(err, d.scrubOutbox())
@@ -303,8 +304,8 @@ func (d *sessionDeleter) retryLater(e *session.Erasure, now time.Time, err error
 }
 
 // followReplicas repeats other replicas' new erasures before each delivery, because the outbox can contain a session
-// deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep deleted
-// sessions out.
+// that was deleted while this replica was down. A failed erasure does not stop deliveries, because tombstones keep
+// deleted sessions out.
 func (d *sessionDeleter) followReplicas(ctx context.Context, now time.Time) error {
 	clockSetBack := d.erasures.nextRead.Sub(now) > erasuresEvery
 	if d.announcer == nil || now.Before(d.erasures.nextRead) && !clockSetBack {
@@ -321,7 +322,7 @@ func (d *sessionDeleter) followReplicas(ctx context.Context, now time.Time) erro
 		}
 		for i := range list {
 			e := &list[i]
-			if e.Tenant != "" && !d.tombstones.has(e) { // this replica's erasures, and repeated ones, are known
+			if e.Tenant != "" && !d.tombstones.has(e) { // has knows own and repeated erasures
 				d.tryErasure(ctx, e, now)
 			}
 			d.erasures.lastPosition = e.Position
@@ -429,7 +430,7 @@ func (d *sessionDeleter) deleteByAge(ctx context.Context, tick time.Time) {
 		return
 	}
 	pause := maxPurgePause
-	d.nextDeletionByAge = now.Add(pause) // even if a deletion panics
+	d.nextDeletionByAge = now.Add(pause) // also holds if a deletion panics
 	if age > 0 {
 		pause = min(max(age/10, time.Second), pause)
 		deletionCtx, cancel := context.WithTimeout(ctx, purgeStep)

@@ -170,7 +170,7 @@ func approximateBytes(exchanges []sample.Exchange) (total int64) {
 
 // Import stores past exchanges in the backend. Readers get them immediately, even if the cache had the session.
 func (s *Store) Import(ctx context.Context, b session.Batch) error {
-	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // even after an error, because a write interrupted by ctx can succeed
+	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // an interrupted write can succeed
 	return s.options.Backend.Write(ctx, b)
 }
 
@@ -180,8 +180,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	return s.options.Exchanges.read(ctx, s.options.Backend, tenant, id)
 }
 
-// ExchangesAtClose returns a closing session's exchanges, oldest first. stored is the number in the backend; if memory
-// has as many, the backend is not called. Call ExchangesAtClose inside WithDeliveryPaused.
+// ExchangesAtClose returns a closing session's exchanges, oldest first. stored is the number of exchanges in the
+// backend. If memory has that many, the backend is not called. Call ExchangesAtClose inside WithDeliveryPaused.
 func (s *Store) ExchangesAtClose(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	return s.options.Exchanges.readForClose(ctx, s.options.Backend, ref, stored)
 }

@@ -17,8 +17,8 @@ type Recent struct {
 	Complete    bool      // the range has no older session
 }
 
-// Facets lists, for each property such as the agent (a facet), the values found in the selected sessions, with session
-// counts. A facet ignores the query's condition on that facet, so that a page can offer the other values.
+// Facets lists, for each facet (a property such as the agent), the values in the selected sessions, with session
+// counts. The values of a facet ignore the query's condition on that facet, so that a page can offer the other values.
 type Facets struct {
 	Selected    int           `json:"counted"` // number of selected sessions
 	RowsRead    int           `json:"read"`    // sessions read
@@ -122,7 +122,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 	}
 }
 
-// Total returns the number of sessions selected by the query. Total ignores the field Text.
+// Total returns the number of sessions selected by the query. Total ignores the Text field.
 func (r *Recent) Total(q *SessionQuery) Total {
 	t := Total{InRange: len(r.Sessions), Exact: r.Complete}
 	for i := range r.Sessions {
@@ -133,7 +133,7 @@ func (r *Recent) Total(q *SessionQuery) Total {
 	return t
 }
 
-// Facets counts the values found in the sessions selected by the query. Facets ignores the field Text.
+// Facets counts the values found in the sessions selected by the query. Facets ignores the Text field.
 func (r *Recent) Facets(q *SessionQuery) Facets {
 	f := Facets{RowsRead: len(r.Sessions), OldestStart: r.OldestStart, Complete: r.Complete}
 	withoutText := *q

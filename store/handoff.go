@@ -35,7 +35,7 @@ type handoff struct {
 	appendErr        error
 	nextAppend       time.Time // earliest time for the next append after a failure
 	releaseRequested bool      // safe rows must be deleted, because the outbox had no room
-	bypassing        int       // exchanges being delivered without the outbox; appends pause meanwhile
+	bypassing        int       // exchanges in a delivery that bypasses the outbox; appends pause until it ends
 
 	documentBuffer []byte // reused by the next append
 }

@@ -11,7 +11,7 @@ import (
 const (
 	queueLen   = 8192    // most turns in the inbox
 	flushAt    = 500     // queued turns at which the recorder runs without waiting
-	pieceBytes = 1 << 20 // size per append; must fit into the space reserved by the outbox for a full disk
+	pieceBytes = 1 << 20 // size per append; must fit into the space that the outbox reserves for a full disk
 )
 
 // Turn is a finished proxy turn. The recorder owns the turn after Offer.
@@ -21,8 +21,8 @@ type Turn struct {
 	Size     int64           // bytes in memory
 	Signals  []detect.Signal // implicit feedback in the request's new items
 	Answered []string        // arguments of the calls answered by the new tool results
-	// Session is the turn's session, and Unit the run or parent session; nil means unknown. An accepted turn keeps both
-	// in memory (pins) until the recorder has decided whether the turn opted out, because the rows depend on this
+	// Session is the turn's session, and Unit the run or parent session; nil means unknown. An accepted turn pins both
+	// (keeps them in memory) until the recorder has decided whether the turn opted out, because the rows depend on this
 	// decision.
 	Session, Unit *Session
 }

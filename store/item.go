@@ -18,7 +18,7 @@ type SessionItem struct {
 	ID       string    `json:"session_id"`
 	Name     string    `json:"name"`
 	Tenant   string    `json:"tenant"`
-	Run      string    `json:"run,omitempty"`    // run or parent session name
+	Run      string    `json:"run,omitempty"`    // name of the run or parent session
 	Parent   string    `json:"parent,omitempty"` // a sub-agent's parent session, whose input tokens and cost include this session's
 	Agent    string    `json:"agent"`
 	Model    string    `json:"model,omitempty"`
@@ -34,8 +34,8 @@ type SessionItem struct {
 	Withheld []string  `json:"withheld"`
 	Control  bool      `json:"control"`  // in the control group
 	Excluded bool      `json:"excluded"` // excluded from the experiment
-	Refused  bool      `json:"refused"`  // the upstream rejected an inserted block, and requests are forwarded unchanged
-	Reward   *float64  `json:"reward"`   // null: no feedback, or open
+	Refused  bool      `json:"refused"`  // the upstream rejected a block, so precept forwards requests unchanged
+	Reward   *float64  `json:"reward"`   // null: no feedback, or the session is open
 	Tier     int       `json:"tier,omitempty"`
 	Verdict  string    `json:"verdict"`
 	Input    int64     `json:"input_tokens"`
@@ -48,7 +48,7 @@ type SessionItem struct {
 	Errors         *int         `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns from an older release
 	Output         *int64       `json:"output_tokens"`  // null: some turns are unknown
 	Tools          []string     `json:"tools"`          // names of the called tools
-	ErrorKinds     []string     `json:"error_kinds"`    // kinds of failed tool result, and upstream-STATUS for each failed reply's status
+	ErrorKinds     []string     `json:"error_kinds"`    // kinds of failed tool results, and upstream-STATUS for failed replies
 	Tags           []string     `json:"tags"`           // tags sent by the client
 	Length         string       `json:"length"`         // first task's length class: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
 	Cost           *float64     `json:"cost"`           // cost at the models' prices (see prices in the configuration); null: a model has no price
@@ -61,7 +61,7 @@ type SessionItem struct {
 // ModelUsage holds a session's tokens with one model.
 type ModelUsage struct {
 	Model       string   `json:"model"`                 // empty: unknown
-	Input       int64    `json:"input_tokens"`          // with cached and written tokens
+	Input       int64    `json:"input_tokens"`          // including cached and written tokens
 	Cached      int64    `json:"cached_tokens"`         // read from the provider's prompt cache
 	Written     int64    `json:"cache_write_tokens"`    // written to the prompt cache
 	WrittenHour int64    `json:"cache_write_1h_tokens"` // part of cache_write_tokens that the cache keeps for an hour
@@ -118,7 +118,7 @@ func newItemBuilder(a *Archive) *itemBuilder {
 	return &itemBuilder{archive: a, units: map[session.ID]*unit{}}
 }
 
-// item returns a stored session's list item. ok is false for a hidden session, and for a run, as a run is not a
+// item returns a stored session's list item. ok is false for a hidden session, and for a run, because a run is not a
 // conversation.
 func (b *itemBuilder) item(ctx context.Context, l *session.ListedSession) (x SessionItem, ok bool, err error) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
@@ -242,8 +242,8 @@ func (s *SessionItem) addModels(rec *session.Record) {
 }
 
 // addBuiltIn adds the loop warning and the measured rules file sections (parts of a CLAUDE.md or AGENTS.md) to the
-// matched lessons, because only the assignment lists them. If other sessions share the assignment, it adds only the
-// loop warning, to a session with a loop.
+// matched lessons, because only the assignment lists them. If other sessions share the assignment, addBuiltIn adds only
+// the loop warning, and only if the session has a loop.
 func (s *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	add := func(arm trial.Arm) {
 		slug := arm.Slug()
@@ -274,8 +274,8 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
-	// If the opt-out patterns have changed since, a call in the first turn can name an opted-out path. The row does not
-	// have the call, so the task stays hidden.
+	// If the opt-out patterns have changed since the row was stored, a call in the first turn might name an opted-out
+	// path. The row does not contain the calls, so the task stays hidden.
 	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.NamesPath(f.Task) {
 		x.Task = f.Task
 	}

@@ -57,7 +57,7 @@ func (s *Store) updateLag() {
 	s.Metrics.Pending.Store(n + int64(len(s.inbox.queue)))
 }
 
-// oldestEnd returns the end of the first exchange in the first non-empty list, in Unix microseconds; 0 means none.
+// oldestEnd returns the end time of the first exchange in the first non-empty list, in Unix microseconds; 0 means none.
 func oldestEnd(lists ...[]sample.Exchange) int64 {
 	for _, list := range lists {
 		if len(list) > 0 {

@@ -36,8 +36,8 @@ type liveSessions struct {
 	// only at the limit.
 	storesNothing bool
 	replica       string
-	// evictedFlush is the newest flush with an evicted session's row that the backend did not have. Until that flush is
-	// delivered, look-ups can miss the session.
+	// evictedFlush is the newest flush with the row of a session that was evicted before the flush reached the backend.
+	// Until the flush is delivered, look-ups can miss the session.
 	evictedFlush atomic.Int64
 }
 
@@ -54,7 +54,7 @@ type Session struct {
 	rowFlush       atomic.Int64  // newest flush with the session's row; 0 if none
 	unmarkedOptOut atomic.Bool   // all turns opted out, but the outbox has no opt-out mark (see optOutMarks)
 	forgotten      atomic.Bool   // the row must not be written again
-	// placeholderNumbers has the placeholder numbers for redacted texts; nil means none yet. Only for the recorder.
+	// placeholderNumbers has the placeholder numbers for redacted texts; nil means none yet. Only the recorder uses it.
 	placeholderNumbers *redact.PlaceholderNumbers
 	// mayHaveOlderRecord is MayHaveOlderRecord's result.
 	mayHaveOlderRecord atomic.Bool
@@ -63,7 +63,7 @@ type Session struct {
 	optOutUnchecked atomic.Bool
 }
 
-// MayHaveOlderRecord reports whether the session began while the backend did not answer, so that the backend might have
+// MayHaveOlderRecord reports whether the session began while the backend did not answer. If so, the backend might have
 // an older record.
 func (s *Session) MayHaveOlderRecord() bool { return s.mayHaveOlderRecord.Load() }
 
@@ -110,8 +110,8 @@ func (l *liveSessions) has(id session.ID) bool {
 	return l.byID[id] != nil
 }
 
-// add adds and pins a session for rec, or returns the session added by another request; nil means memory is full. A new
-// session (isNew) must leave room for continuing sessions.
+// add adds and pins a session for rec. If another request has already added the session, add pins and returns that one.
+// nil means that memory is full: a new session (isNew) must leave room for continuing sessions.
 func (l *liveSessions) add(rec *session.Record, isNew bool, now time.Time, p progress) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,8 +206,8 @@ func (l *liveSessions) evict(maxExamined, limit int, idleSince time.Time, p prog
 	}
 }
 
-// evictStored removes an unpinned session if its row is stored; when memory is full, a row in the outbox suffices while
-// the backend is down. A session with unmarkedOptOut leaves only then. The caller holds mu.
+// evictStored removes an unpinned session if its row is stored. If memory is full and the backend is down, a row in the
+// outbox suffices. A session with unmarkedOptOut leaves only if memory is full. The caller holds mu.
 func (l *liveSessions) evictStored(s *Session, full bool, p progress) {
 	switch flush := s.rowFlush.Load(); {
 	case s.dirty.Load() || s.delayed.Load() || s.unmarkedOptOut.Load() && !full:

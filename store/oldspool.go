@@ -26,7 +26,7 @@ import (
 const (
 	oldSpoolDir     = "spool" // directory in the outbox directory
 	spoolNote       = "spool" // outbox note with the import position
-	spoolDone       = "done"  // the note's value at the end
+	spoolDone       = "done"  // the note's value after the import
 	spoolMagic      = "\xf5pr\n"
 	spoolHeaderSize = len(spoolMagic) + 9 // spoolMagic, length (4), checksum (4) and kind (1)
 )
@@ -154,12 +154,12 @@ func (s *spoolStub) toOutboxStub() outbox.Stub {
 	return outbox.Stub{ID: s.ID, Tenant: x.Tenant, Session: id, Document: s.Doc}
 }
 
-// importSegment imports one segment, and skips damaged bytes. writeNext counts exchanges lost in damaged bytes, by
-// sequence numbers.
+// importSegment imports one segment, and skips damaged bytes. writeNext counts the exchanges lost in damaged bytes,
+// which it finds by gaps in the sequence numbers.
 func (o *oldSpool) importSegment(path string) error {
 	segment, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".spool"))
 	if err != nil || segment < o.position.Segment {
-		return nil //nolint:nilerr // not a segment, or imported already
+		return nil //nolint:nilerr // not a segment, or already imported
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -205,8 +205,8 @@ func parseSpoolRecord(b []byte) (kind byte, payload []byte, size int) {
 	return b[12], b[spoolHeaderSize:size], size
 }
 
-// importRecord adds one record to next. At the end of a flush, it writes next to the outbox once next has readBytes. It
-// skips a record that does not decode.
+// importRecord adds one record to next. At the end of a flush, importRecord writes next to the outbox if next holds at
+// least readBytes. It skips a record that does not decode.
 func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) error {
 	switch kind {
 	case 'O': // restart: turns that were in progress never ended

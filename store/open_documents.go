@@ -31,7 +31,7 @@ func newOpenDocuments(limit int64) *openDocuments {
 	return &openDocuments{bySession: map[session.Ref]*sessionDocuments{}, limit: limit}
 }
 
-// add adds exchanges that the backend has stored. It ignores sessions missing the first turn.
+// add adds exchanges that the backend has stored. It ignores sessions whose first turn is missing.
 func (o *openDocuments) add(list []sample.Exchange) {
 	for i := range list {
 		x := &list[i]

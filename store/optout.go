@@ -13,11 +13,11 @@ import (
 	"precept/internal/session"
 )
 
-// optOutFilter applies the opt-out rules (agents, tenants and file paths with content that must not be stored), and
+// optOutFilter applies the opt-out rules (the agents, tenants and file paths whose content must not be stored), and
 // redacts content.
 //
-// The recorder applies the opt-out rules some milliseconds after the request. Until then, HoldKeys holds the echo keys,
-// and session.Record.AddPendingTurn keeps the turn's hashes out of the session row.
+// The recorder applies the opt-out rules a few milliseconds after the request. Until then, HoldKeys holds the echo
+// keys, and session.Record.AddPendingTurn keeps the turn's hashes out of the session row.
 type optOutFilter struct {
 	live       *liveSessions
 	changes    *changeQueue
@@ -67,8 +67,8 @@ func (o *optOutFilter) recordOptOut(ses *Session, x *sample.Exchange, optedOut, 
 	return optedOut
 }
 
-// allTurnsOptedOut reports whether all turns in a live session opted out, so that the session's feedback is ignored.
-// Without a visible turn, it waits up to 200 ms for undecided turns.
+// allTurnsOptedOut reports whether all turns in a live session opted out. The store then ignores the session's
+// feedback. If no turn is visible yet, allTurnsOptedOut waits up to 200 ms for undecided turns.
 func (o *optOutFilter) allTurnsOptedOut(ctx context.Context, tenant string, id session.ID) bool {
 	const step, maxTries = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)
@@ -117,7 +117,7 @@ func (o *optOutFilter) queueUnitRow(ses *Session) {
 	o.changes.requeueRow(unit)
 }
 
-// writeMarks writes new opt-out marks to the outbox and to the shared backend. The next call repeats failed writes.
+// writeMarks writes new opt-out marks to the outbox and to the shared backend. The next call retries failed writes.
 func (o *optOutFilter) writeMarks(ctx context.Context) {
 	if err := errors.Join(o.marks.save(), o.marks.announce(ctx)); err != nil {
 		o.onFailure(label.StepOptOut, err)

@@ -8,7 +8,7 @@ import (
 	"precept/internal/session"
 )
 
-// LateOptOut hides content naming a path that was opted out after the session was stored.
+// LateOptOut hides content that names a path, if the path was opted out after the session was stored.
 type LateOptOut struct {
 	rules     *sample.OptOut
 	exchanges []sample.Exchange
@@ -31,7 +31,7 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Ex
 	}
 }
 
-// AllowSample reports whether a sample can be shown or exported. It removes feedback text that is possibly about an
+// AllowSample reports whether a sample can be shown or exported. It removes feedback text that might be about an
 // opted-out turn from the sample.
 func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	if l.rules.HidesSample(m, l.exchanges, l.checkedBefore) {
@@ -43,8 +43,8 @@ func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	return true
 }
 
-// VisibleFeedback returns the feedback, without text that is possibly about an opted-out turn. Scores stay, because the
-// reward contains them.
+// VisibleFeedback returns the feedback, without text that might be about an opted-out turn. Scores stay, because the
+// reward includes them.
 func (l *LateOptOut) VisibleFeedback(entries []feedback.Entry) []feedback.Entry {
 	out := slices.Clone(entries)
 	for i := range out {
@@ -56,8 +56,8 @@ func (l *LateOptOut) VisibleFeedback(entries []feedback.Entry) []feedback.Entry 
 	return out
 }
 
-// hidesSessionWords reports whether feedback text on the whole session might be about an opted-out turn. An unreadable
-// row counts as yes.
+// hidesSessionWords reports whether feedback text on the whole session might be about an opted-out turn. It returns
+// true if the row is unreadable.
 func (l *LateOptOut) hidesSessionWords() bool {
 	return l.hidesAnyTurn() || l.rec == nil || len(l.rec.OptOut.Turns) > 0
 }

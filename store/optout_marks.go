@@ -11,14 +11,14 @@ import (
 	"precept/store/outbox"
 )
 
-// If all turns in a session opted out, no data is stored. Once the session has left memory, precept would take the next
-// turn's messages for a new session and store them. An opt-out mark prevents this: the number of opted-out turns and
-// messages, stored under an HMAC of the session id (docs/decisions/0014-opt-out-marks.md).
+// If all turns in a session opted out, no data about the session is stored. Once the session has left memory, precept
+// would take the next turn's messages for a new session and store them. An opt-out mark prevents this: the number of
+// opted-out turns and messages, stored under an HMAC of the session id (docs/decisions/0014-opt-out-marks.md).
 //
 // Another replica can get a named session's next turn, so the mark is also written to the shared backend before the
 // client has the end of the answer.
 
-// maxMarks is the mark limit; the oldest mark is deleted first.
+// maxMarks is the largest number of marks. The oldest mark is deleted first.
 const maxMarks = 100_000
 
 // markBytes is the approximate memory for a session id with a mark.

@@ -16,8 +16,8 @@ const (
 	postRetry = 100 * time.Millisecond // pause while the backend is unavailable
 )
 
-// parkingStore is the part of a backend that holds parked feedback, which waits under an echo key, a hash of an id or
-// text, until a session with the key is known.
+// parkingStore is the part of a backend that holds parked feedback. Such feedback waits under an echo key (a hash of an
+// id or text) until a session with the key is known.
 type parkingStore interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
@@ -34,7 +34,7 @@ const (
 	Parked  Status = "parked"  // the session is unknown, or the feedback waits in the outbox
 	Ignored Status = "ignored" // the session opted out
 
-	// Unanswered means that the feedback is not stored, because the post has IfAnswered, and the session or run has no
+	// Unanswered means that the feedback is not stored, because the post sets IfAnswered, but the session or run has no
 	// successful reply.
 	Unanswered Status = "unanswered"
 )
@@ -178,13 +178,13 @@ func (po *poster) post(ctx context.Context, tenant string, s *subject, e feedbac
 	if err == nil || isPermanent(err) {
 		return p, err
 	}
-	if ctx.Err() == nil { // otherwise the client has left
+	if ctx.Err() == nil { // otherwise the client is gone
 		po.late.skipBackendUntil.Store(po.late.now().Add(latePause).UnixNano())
 	}
 	return po.saveToOutbox(ctx, tenant, s, &e, err)
 }
 
-// postWithRetry stores feedback in the backend. It retries until limit has passed or the backend counts as down.
+// postWithRetry stores feedback in the backend. It retries until limit has passed or the backend is considered down.
 func (po *poster) postWithRetry(ctx context.Context, tenant string, s *subject, e feedback.Entry, limit time.Duration) (Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -219,7 +219,8 @@ func (po *poster) postOnce(ctx context.Context, tenant string, s *subject, e fee
 		}
 		s = &subject{Candidates: []session.ID{id}, HasClientID: s.HasClientID, finishedErasures: s.finishedErasures}
 	}
-	// Parked feedback is read before the session, so that an entry that moves to the session meanwhile is found there.
+	// Parked feedback is read before the session. An entry that moves to the session between the two reads is then
+	// found there.
 	e, err := po.parkedOriginal(ctx, tenant, s, e)
 	if err != nil {
 		return Posted{}, err
@@ -283,7 +284,7 @@ func (po *poster) joinByKey(ctx context.Context, tenant string, s *subject, e fe
 }
 
 // join adds feedback to a session and to the session's run or parent session. For an opted-out session the status is
-// Ignored. If the session is deleted meanwhile, the error is ErrNoSession.
+// Ignored. If the session is deleted in the meantime, the error is ErrNoSession.
 func (po *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
 	if po.optOuts.allTurnsOptedOut(ctx, tenant, member.ID) {

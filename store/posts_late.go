@@ -26,8 +26,8 @@ const (
 	onePostBytes      = 1               // byte limit with which outbox.Posts returns one post
 )
 
-// latePosts holds posts that the backend failed to store. They wait in the outbox, so that a restart loses none, until
-// the deliverer's goroutine delivers them.
+// latePosts holds posts that the backend failed to store. They wait in the outbox until the deliverer's goroutine
+// delivers them, so that a restart loses none.
 type latePosts struct {
 	outbox     *outbox.Outbox // nil means no outbox; a client then gets the backend's error
 	now        func() time.Time
@@ -43,7 +43,7 @@ type latePosts struct {
 	// Only the deliverer's goroutine uses the fields below.
 	nextDelivery   time.Time
 	lastTried      int64     // last tried post's number
-	oldestReceived time.Time // when precept received the oldest waiting post; zero if unknown, or if none waits
+	oldestReceived time.Time // when precept received the oldest waiting post; zero if unknown, or if no post waits
 }
 
 // LateMetrics counts late posts that were dropped, by reason.
@@ -99,7 +99,7 @@ func (po *poster) keepDirect(tenant string, s *subject, e *feedback.Entry) {
 	if po.direct == nil {
 		return
 	}
-	if document, err := json.Marshal(latePost{*s, *e}); err == nil { // a plain structure always encodes
+	if document, err := json.Marshal(latePost{*s, *e}); err == nil { // encoding a plain struct never fails
 		po.keepDocument(tenant, document)
 	}
 }
@@ -133,8 +133,8 @@ func (l *latePosts) dequeue(p *queuedPost) {
 	l.queue = slices.DeleteFunc(l.queue, func(q *queuedPost) bool { return q == p })
 }
 
-// writeQueue writes queued posts until the queue is empty. They share a write, because each write waits for the disk.
-// If it fails, the posts are written one by one.
+// writeQueue writes queued posts until the queue is empty. The posts share a write, because each write waits for the
+// disk. If the shared write fails, the posts are written one by one.
 func (po *poster) writeQueue() {
 	l := po.late
 	for {
@@ -233,7 +233,7 @@ func (po *poster) deliverRound(ctx context.Context) error {
 	var done []int64
 	for i := range list {
 		err = po.deliverPost(ctx, &list[i])
-		if ctx.Err() != nil && len(done) > 0 { // the round's time is over
+		if ctx.Err() != nil && len(done) > 0 { // the round has used up its time
 			err = nil
 			break
 		}

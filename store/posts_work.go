@@ -51,7 +51,7 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 
 // postToWork tries the reference groups in s.Works in order. It adds feedback to the sessions with tool results that
 // contain a reference from the first group found, at most session.MaxEchoSessions. A run gets the feedback once. A
-// retry is safe, because the entry keeps the id.
+// retry is safe, because the entry keeps its id.
 func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (posted Posted, err error) {
 	var list []session.Member
 	for _, refs := range s.Works {
@@ -92,9 +92,9 @@ func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e f
 	return posted, nil
 }
 
-// sessionsWithWork returns the sessions with tool results that contain a reference, newest first, or instead of a
-// session its unit (the run or parent session). The error is a *WorkError if no session is found, or if a short hash
-// matches several commits.
+// sessionsWithWork returns the sessions with tool results that contain a reference, newest first. A session in a unit
+// (a run or a parent session) is replaced by the unit. The error is a *WorkError if no session is found, or if a short
+// hash matches several commits.
 func (po *poster) sessionsWithWork(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := po.sessionsWithEcho(ctx, tenant, session.TenantEchoKey(tenant, ref.Key()))

@@ -15,7 +15,7 @@ const (
 	// waitLimit is the longest total wait for the backend in one request, for looking up the session and writing the
 	// decisions.
 	waitLimit = 65 * time.Millisecond
-	// overdueLimit replaces waitLimit while earlier writes are overdue, that is still running after waitLimit.
+	// overdueLimit replaces waitLimit while earlier writes are overdue, that is, still running after waitLimit.
 	overdueLimit = 3 * time.Millisecond
 	maxOverdue   = 256 // no new write starts while more writes are overdue
 	maxUnawaited = 256 // limit for concurrent PublishCounts writes

@@ -120,8 +120,8 @@ func (s *Store) drain() error {
 	return errors.Join(appendErr, d.err, d.close())
 }
 
-// awaitReplicas waits until a failover of the backend loses none of the writes that the next process cannot repeat: the
-// direct writes or, without an outbox, all writes.
+// awaitReplicas waits until a failover of the backend would lose none of the writes that the next process cannot
+// repeat: the direct writes or, without an outbox, all writes.
 func (s *Store) awaitReplicas(ctx context.Context) {
 	o := s.options
 	if o.Fleet == nil || s.deliverer.handoff.outbox != nil && s.deliverer.direct.isEmpty() {

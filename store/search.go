@@ -20,8 +20,8 @@ type Found struct {
 	Text string `json:"text"` // excerpt with the hit
 }
 
-// search searches a session for the texts in s (words, tool name, failure), and reports whether all non-empty ones were
-// found. The returned hit is the first one for s.words or, if s has no words, for s.failure or s.tool.
+// search searches a session for the texts in s (words, tool name, failure), and reports whether all non-empty texts
+// were found. The returned hit is the first one for s.words or, if s has no words, for s.failure or s.tool.
 func (a *Archive) search(ctx context.Context, l *session.ListedSession, s textSearch) (*Found, bool, error) {
 	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if a.reportIfDamaged(l.Row.Tenant, l.Row.ID, err) {

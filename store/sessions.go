@@ -52,7 +52,7 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	case err != nil:
 		return nil, true
 	case rec == nil:
-		return nil, s.mayBeInOutbox() // the row might be only in the outbox
+		return nil, s.mayBeInOutbox() // the row might exist only in the outbox
 	}
 	ses = s.live.add(rec, false, s.now(), s.state.progress())
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
@@ -149,7 +149,7 @@ func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
 
-// refresh replaces the record in memory by a newer stored record from another replica. The record of a session that
+// refresh replaces the record in memory with a newer stored record from another replica. The record of a session that
 // began while the backend did not answer counts as older than every other record.
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookupTimeout)
@@ -249,8 +249,8 @@ func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	}
 }
 
-// newestRecord returns the newer of the record in memory and the stored record. If the former is newer and shares an
-// assignment with other sessions, the stored record is merged into a copy.
+// newestRecord returns the newer of the record in memory and the stored record. If the record in memory is newer and
+// shares an assignment with other sessions, the stored record is merged into a copy of it.
 func (s *sessions) newestRecord(row *session.Row) *session.Record {
 	var inMemory *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {
@@ -289,7 +289,7 @@ func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	if ses.Record.Identity.Tenant != ref.Tenant {
 		return nil
 	}
-	ses.Record.Mutex.Lock() // requests in the session wait for the lock
+	ses.Record.Mutex.Lock() // other requests in the session wait for the lock
 	defer ses.Record.Mutex.Unlock()
 	return ses.Record.Snapshot()
 }

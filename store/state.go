@@ -77,12 +77,12 @@ type Metrics struct {
 	Incomplete      atomic.Int64  // written, with a reply that was cut, aborted or failed
 	OptedOut        atomic.Int64  // exchanges that opted out
 	DroppedFull     atomic.Int64  // the queue or the memory for exchanges was full
-	CopiesCut       atomic.Int64  // reply copies beyond limits.capture_total_bytes; the exchanges are kept
+	CopiesCut       atomic.Int64  // reply copies cut because of limits.capture_total_bytes; the exchanges are kept
 	DroppedBad      atomic.Int64  // the exchange does not encode, or a step panicked
 	DroppedQuota    atomic.Int64  // the outbox had reached limits.outbox_bytes
 	DroppedTenant   atomic.Int64  // the tenant's rows in the outbox had reached limits.tenant_bytes
 	DroppedReadOnly atomic.Int64  // the data directory cannot be written
-	WriteErrors     atomic.Int64  // failed writes, each repeated later
+	WriteErrors     atomic.Int64  // failed writes; each is retried later
 	Pending         atomic.Int64  // exchanges waiting for the backend
 	FeedbackFull    atomic.Int64  // implicit feedback beyond a session's limits.feedback entries
 	Redactions      atomic.Int64  // redacted secrets and personal data

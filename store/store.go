@@ -93,8 +93,8 @@ type Store struct {
 	done *doneSignal // closed when Run ends
 }
 
-// Guard returns the store's panic guard. Other packages use it too, so that all skip a session that is set aside after
-// a panic.
+// Guard returns the store's panic guard. Other packages also use it, so that all of them skip a session that is set
+// aside after a panic.
 func (s *Store) Guard() *guard.Guard { return s.guard }
 
 // Archive returns the store's read side. reward is the active reward definition.
@@ -158,8 +158,8 @@ func (s *Store) FullReason(tenant string) label.Reason {
 	return s.sessions.live.fullReason(tenant, s.state.progress())
 }
 
-// Add adds and pins a new session, or pins and returns the session added by another request. If memory is full, Add
-// returns nil, and the request is forwarded without lessons and without a record.
+// Add adds and pins a new session. If another request has already added the session, Add pins and returns that one. If
+// memory is full, Add returns nil, and the request is forwarded without lessons and without a record.
 func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
 
 // AddMember makes rec's session a member of unit, a pinned run or parent session. No other goroutine must use rec yet.
@@ -219,12 +219,12 @@ func (s *Store) Abandon(start *TurnStart) { s.inbox.Abandon(start) }
 // Offer drops and counts the turn, and returns false.
 func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 
-// AddEchoes records echo keys. Feedback finds their sessions immediately in this process, and after the next delivery
-// in other replicas.
+// AddEchoes records echo keys. Feedback finds the keys' sessions immediately in this process, and after the next
+// delivery in other replicas.
 func (s *Store) AddEchoes(echoes ...session.Echo) { s.changes.AddEchoes(echoes...) }
 
-// HoldKeys is like AddEchoes, for a request with an exchange that might have opted out. The keys are written only after
-// ReleaseKeys.
+// HoldKeys is like AddEchoes, for a request with an exchange that might have opted out. The keys are written only once
+// ReleaseKeys says so.
 func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
 	s.changes.HoldKeys(request, echoes...)
 }
@@ -288,7 +288,7 @@ func (s *Store) PostFeedback(ctx context.Context, tenant string, entries map[ses
 	return s.poster.feedback.addAndCount(ctx, tenant, entries)
 }
 
-// QueueCorrection queues a session for the learner to recompute the reward.
+// QueueCorrection queues a session, so that the learner recomputes the reward.
 func (s *Store) QueueCorrection(tenant string, id session.ID) { s.rewardQueue.add(tenant, id) }
 
 // TakeQueuedCorrections removes and returns the queued sessions.
@@ -316,7 +316,8 @@ func (s *Store) SetRetention(age time.Duration) { s.deleter.setRetention(age) }
 // name for the session, precept's name, or the session id. Equal names in different headers are different sessions.
 // Later content is rejected, and counters keep the deleted sessions' contributions.
 //
-// Other replicas follow within seconds. Run executes the deletion; without Run, ForgetSession waits until ctx ends.
+// Other replicas delete the sessions within seconds. Run executes the deletion; without Run, ForgetSession waits until
+// ctx ends.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return s.deleter.forgetSession(ctx, tenant, name)
 }
@@ -326,8 +327,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	return s.deleter.forgetTenant(ctx, tenant)
 }
 
-// WithDeliveryPaused runs f under deliverer.deliveryMu, so that no outbox row is delivered and no session deleted
-// meanwhile. Publish, Post and Import can still write to the backend.
+// WithDeliveryPaused runs f under deliverer.deliveryMu, so that no outbox row is delivered and no session is deleted
+// while f runs. Publish, Post and Import can still write to the backend.
 func (s *Store) WithDeliveryPaused(f func()) {
 	s.deliverer.deliveryMu.Lock()
 	defer s.deliverer.deliveryMu.Unlock()

@@ -105,7 +105,7 @@ func (u *undoer) undo(ctx context.Context, finished uint64, tenant string, id se
 	if !u.tombstones.erasedSince(finished, tenant, id) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit) // the write might have used up the time
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit) // ctx might have run out of time
 	defer cancel()
 	if _, err := u.backend.Forget(ctx, tenant, id); err != nil {
 		u.onFailure(label.StepErase, err)

@@ -33,7 +33,7 @@ type Transcript struct {
 	OptedOut  []int        `json:"opted_out"`  // turns that opted out
 }
 
-// RewardDetail is a session's reward with the sources. The sessions in a unit (a run, or a parent session with its
+// RewardDetail is a session's reward with its sources. The sessions in a unit (a run, or a parent session with its
 // sub-agents) share one reward, but each lists only feedback on itself.
 type RewardDetail struct {
 	Value      *float64     `json:"value"`            // reward that the feedback so far yields; null: no feedback
@@ -77,8 +77,9 @@ const (
 	NotMatched = "not_matched"
 )
 
-// lessonFates returns the fates of the lessons that matched in a session, then of the other lessons in the assignment:
-// only rules file sections if the assignment is shared, because it does not say which sessions have a section.
+// lessonFates returns the fates of the lessons that matched in a session, then those of the other lessons in the
+// assignment. If the assignment is shared, the other lessons are only rules file sections, because a shared assignment
+// does not say which sessions have a section.
 func lessonFates(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {
@@ -306,8 +307,8 @@ func (r *turnReader) skip(index int) {
 	}
 }
 
-// fill replaces t's exchanges by the next TurnsShown exchanges or maxShownBytes bytes. Long texts are cut unless uncut
-// is true.
+// fill replaces t's exchanges with the next ones, up to TurnsShown exchanges or maxShownBytes bytes of text. Long texts
+// are cut unless uncut is true.
 func (r *turnReader) fill(t *Transcript, uncut bool) {
 	t.TurnItems, t.From = []TurnItem{}, r.next
 	for shownBytes := 0; r.next < len(r.exchanges) && len(t.TurnItems) < TurnsShown && shownBytes < maxShownBytes; r.next++ {

@@ -51,7 +51,7 @@ func (w *writer) writeSessions(ctx context.Context, b session.Batch) error {
 		return nil
 	}
 	stored := false
-	defer func() { w.cache.invalidateWritten(b.Exchanges, stored) }() // even after an error, because an interrupted write can succeed
+	defer func() { w.cache.invalidateWritten(b.Exchanges, stored) }() // an interrupted write can succeed
 	err := w.guard.RunErr(label.StepWrite, func() error { return w.backend.Write(ctx, b) })
 	if guard.IsPermanent(err) {
 		err = w.writePieces(ctx, b)

@@ -14,8 +14,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Account counts a data directory's exchanges since the first use: Admitted = Stored + Spooled + Incomplete + the sum
-// of Dropped. An exchange is admitted when its document or stub is written, or when it is dropped.
+// Account counts a data directory's exchanges since the directory was first used: Admitted = Stored + Spooled +
+// Incomplete + the sum of Dropped. An exchange is admitted when its document or stub is written, or when it is dropped.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
@@ -29,7 +29,7 @@ type Account struct {
 // DroppedDamaged is the reason in Account.Dropped for exchanges lost in a damaged outbox file.
 const DroppedDamaged = "damaged"
 
-// counts has the values in the table account: the exchange counts, and the positions in the queue.
+// counts has the values in the account table: the exchange counts, and the positions in the queue.
 type counts struct {
 	Admitted, Stored, Spooled, Incomplete int64
 	Sequence                              int64 // last row's sequence number
@@ -39,7 +39,7 @@ type counts struct {
 	dropped                               map[string]int64
 }
 
-// dropPrefix and a reason name a dropped count in the table account.
+// dropPrefix is the prefix of a dropped count's name in the account table. The reason follows.
 const dropPrefix = "dropped:"
 
 func (c *counts) addDropped(reason string, n int64) {
@@ -55,7 +55,7 @@ func (c *counts) clone() counts {
 	return d
 }
 
-// isNewer reports whether c was written later than other. Admitted and Sequence grow over time.
+// isNewer reports whether c was written later than other. Admitted and Sequence only grow.
 func (c *counts) isNewer(other *counts) bool {
 	return c.Admitted > other.Admitted || c.Sequence > other.Sequence
 }
@@ -139,7 +139,7 @@ func ReadAccount(path string, running bool) (Account, error) {
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {
-		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // without a write-ahead log, SQLite can open the read-only file only as immutable
+		if _, walErr := os.Stat(path + "-wal"); errors.Is(walErr, fs.ErrNotExist) { // SQLite opens a read-only file without a log only as immutable
 			a, err = readAccount(path, "&immutable=1", running)
 		}
 	}

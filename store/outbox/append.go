@@ -48,8 +48,8 @@ func (o *Outbox) writeWithRepair(change func() error) error {
 	return err
 }
 
-// transact runs change in a transaction, which also writes the counts and what CountBypassed has recorded. A failed
-// transaction restores the counts in memory. The caller holds mu.
+// transact runs change in a transaction, which also writes the counts and everything that CountBypassed has recorded.
+// If the transaction fails, transact restores the counts in memory. The caller holds mu.
 func (o *Outbox) transact(change func() error) (err error) {
 	before := o.counts.clone()
 	defer func() {
@@ -105,7 +105,7 @@ func (o *Outbox) applyFlush(f *Flush) error {
 		if err := execute(o.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
 			return err
 		}
-		n.Admitted -= int64(o.writer.Changes()) // the turn is counted again, by a row or as dropped
+		n.Admitted -= int64(o.writer.Changes()) // the turn is counted again, through a row or as dropped
 	}
 	for reason, lost := range f.Dropped {
 		n.Admitted += lost
@@ -138,7 +138,7 @@ func (o *Outbox) appendRow(r *Row) error {
 	return nil
 }
 
-// insertRow binds each value itself, because sqlitex is slower.
+// insertRow binds each value directly, because sqlitex is slower.
 func insertRow(c *sqlite.Conn, r *Row) error {
 	s, err := c.Prepare("INSERT OR REPLACE INTO outbox (sequence, kind, tenant, session, exchanges, sum, document) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {

@@ -167,8 +167,9 @@ func (f *rowCounts) matches(c *counts) bool {
 	return c.Admitted == sum && c.Spooled == f.spooledExchanges && c.Sequence >= f.lastSequence && c.Posts == f.posts
 }
 
-// reconcile replaces the account (the exchange counts) by target, the newest known account, corrected to agree with the
-// rows. Exchanges missing from the file count as dropped (DroppedDamaged). The caller has started a transaction.
+// reconcile replaces the account (the exchange counts) with target, the newest known account, and corrects it to agree
+// with the rows. Exchanges missing from the file count as dropped (DroppedDamaged). The caller has started a
+// transaction.
 func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 	found, err := o.readContents(target.Delivered)
 	if err != nil {
@@ -199,7 +200,7 @@ func (o *Outbox) reconcile(target *counts) (lost loss, err error) {
 func (o *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	start := o.now()
 	for next, tries := int64(1), 0; tries < maxSalvageTries; {
-		// For "sequence > ?" SQLite would read the previous row's page, possibly an unreadable one.
+		// For "sequence > ?" SQLite would read the previous row's page, which might be unreadable.
 		s, err := old.Prepare(selectRows + "WHERE sequence >= ? ORDER BY sequence")
 		if err != nil {
 			return nil //nolint:nilerr // no part of the table can be read
@@ -270,7 +271,8 @@ func (o *Outbox) damagedPaths() []string {
 	return names
 }
 
-// DeleteDamagedFiles deletes renamed damaged files that last changed before a time; the zero time means all.
+// DeleteDamagedFiles deletes the renamed damaged files that last changed before the given time. The zero time means
+// all.
 func (o *Outbox) DeleteDamagedFiles(before time.Time) (err error) {
 	for _, name := range o.damagedPaths() {
 		info, statErr := os.Stat(name)

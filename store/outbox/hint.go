@@ -5,11 +5,11 @@ import (
 	"os"
 )
 
-// The ballast, the file that reserves disk space, begins with a copy of the account (the exchange counts), written
-// after each transaction. If damage has lost the newest rows, only this copy shows the loss. It is not synced, and can
-// be old or missing.
+// The ballast, the file that reserves disk space, begins with a copy of the account (the exchange counts). The copy is
+// written after each transaction. If damage has destroyed the newest rows, only this copy shows the loss. It is not
+// synced to the disk, so it can be old or missing.
 
-// accountCopyBytes limits the copy, which is JSON and a zero byte.
+// accountCopyBytes limits the copy, which is JSON followed by a zero byte.
 const accountCopyBytes = 4096
 
 // The caller holds mu.

@@ -5,8 +5,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Mark records that a session was fully opted out, with the turn and item counts. Name is a hash that does not reveal
-// the session.
+// Mark records that all turns of a session opted out, and counts the turns and items. Name is a hash that does not
+// reveal the session.
 type Mark struct {
 	Name         uint64
 	Turns, Items uint32

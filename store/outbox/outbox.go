@@ -32,7 +32,7 @@ const (
 	KindTurns Kind = 1
 	// KindStub is a row for a turn in progress when the program died, with the Stub's document.
 	KindStub Kind = 2
-	// KindForgotten is a row that lost the document to Forget before delivery. The exchange count remains, for the
+	// KindForgotten is a row whose document Forget deleted before delivery. The exchange count remains, for the
 	// account.
 	KindForgotten Kind = 3
 )
@@ -70,9 +70,9 @@ type Flush struct {
 	Scrub bool
 	// Notes are values for Outbox.Note, by key.
 	Notes map[string]string
-	// EarlierAccount, if set, is an earlier file's account (the exchange counts), added to this file's account.
-	// Exchanges in it that are neither incomplete nor dropped count as stored. Such a flush is allowed to exceed the
-	// quota.
+	// EarlierAccount, if set, is an earlier file's account (the exchange counts), which Append adds to this file's
+	// account. Its exchanges count as stored unless they are incomplete or dropped. Such a flush is allowed to exceed
+	// the quota.
 	EarlierAccount *Account
 }
 
@@ -91,7 +91,7 @@ type Options struct {
 	// bytes when the queue becomes full.
 	MultiTenant bool
 	Now         func() time.Time
-	// OnDamage is called with a message for the operator when the file is damaged, and must not block.
+	// OnDamage is called with a message for the operator when the file is damaged. It must not block.
 	OnDamage func(err error)
 }
 
@@ -110,8 +110,8 @@ type Outbox struct {
 	openTurns         map[string]bool // ids of exchanges in progress; nil until the file is loaded
 	hasBallast        bool            // the file that reserves disk space exists
 	needsScrub        bool            // unused pages can contain deleted text
-	bypassed          Flush           // content from CountBypassed calls not yet in the file
-	bypassedExchanges int64           // exchanges from CountBypassed calls not yet in the file
+	bypassed          Flush           // content from CountBypassed calls, not yet in the file
+	bypassedExchanges int64           // exchanges from CountBypassed calls, not yet in the file
 
 	postCount atomic.Int64 // number of posts, for readers that must not wait for mu
 

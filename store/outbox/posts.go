@@ -124,7 +124,7 @@ func (o *Outbox) DropPosts(numbers []int64) error {
 	})
 }
 
-// DropPostsBefore deletes posts received before a time, and returns how many.
+// DropPostsBefore deletes the posts received before the given time, and returns their number.
 func (o *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
 	if o.PostCount() == 0 {
 		return 0, nil

@@ -9,8 +9,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// MarkDelivered records that the store has the rows up to a sequence number, with the number of exchanges since the
-// last call. refused counts those that the store could not store, by reason. The next write stores the change.
+// MarkDelivered records that the store has the rows up to a sequence number. exchanges is the number of exchanges in
+// the rows since the last call. refused counts, by reason, those that the store could not store. The next write saves
+// the change.
 func (o *Outbox) MarkDelivered(sequence, exchanges int64, refused map[string]int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -83,15 +84,15 @@ func (o *Outbox) Release(safe int64) error {
 		_ = o.makeBallast() // each write tries again
 	}
 	if err == nil && o.hasBallast { // a scrub would need space on a full disk
-		// An idle queue would keep deleted text in unused pages and in the write-ahead log, so an empty queue is
-		// scrubbed.
+		// If the queue is idle, deleted text would stay in unused pages and in the write-ahead log. Therefore an empty
+		// queue is scrubbed.
 		rows, countErr := queryInt(o.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
 		o.needsScrub = o.needsScrub || countErr == nil && rows == 0
 	}
 	return err
 }
 
-// Rewind makes all rows undelivered, after the store has lost data.
+// Rewind marks all rows as undelivered, after the store has lost data.
 func (o *Outbox) Rewind() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -185,7 +186,7 @@ func (o *Outbox) forgetRows(tenant, where string, args []any, freed *int64) erro
 }
 
 // forget deletes the delivered rows selected by a condition. Undelivered rows become KindForgotten rows, so that the
-// account counts the exchanges. Stubs lose their documents, too.
+// account counts the exchanges. Stubs also lose their documents.
 func (o *Outbox) forget(where string, args []any) error {
 	delivered := append([]any{o.counts.Delivered}, args...)
 	if err := execute(o.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {

@@ -22,12 +22,12 @@ type logFile struct {
 	byteOrder binary.ByteOrder // in which checksums read the data
 }
 
-// repairLog repairs a write-ahead log damaged in the middle. SQLite ignores the log from the first wrong checksum on,
-// so one wrong bit would lose every later commit. With new checksums SQLite reads the whole log; the row checksums then
-// reveal the damage.
+// repairLog repairs a write-ahead log that is damaged in the middle. SQLite ignores the log from the first wrong
+// checksum on, so one wrong bit would lose every later commit. With new checksums SQLite reads the whole log; the row
+// checksums then reveal the damage.
 //
-// Frames after the last complete transaction belong to one that was never acknowledged, and stay unrepaired. Before a
-// change, the damaged log is copied to copyPath.
+// Frames after the last complete transaction belong to a transaction that was never acknowledged, and stay unrepaired.
+// Before repairLog changes the log, it copies the log to copyPath.
 func repairLog(path, copyPath string) (changed bool, err error) {
 	b, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) || len(b) < logHeader+2*frameSize {
@@ -65,8 +65,8 @@ func repairLog(path, copyPath string) (changed bool, err error) {
 
 func (l *logFile) frame(i int) []byte { return l.data[logHeader+i*frameSize:][:frameSize] }
 
-// countFrames returns the number of frames in the log's newest generation, and the salt. SQLite starts a generation,
-// with a new salt, when it reuses the log.
+// countFrames returns the number of frames in the log's newest generation, and that generation's salt. When SQLite
+// reuses the log, it starts a new generation with a new salt.
 func (l *logFile) countFrames() (n int, salt []byte) {
 	all := (len(l.data) - logHeader) / frameSize
 	salt = l.data[16:24]
@@ -104,8 +104,8 @@ func (l *logFile) damagedRange(frames int) (first, last int) {
 // isCommit reports whether a frame ends a transaction. Only such a frame's header contains the database size.
 func (l *logFile) isCommit(i int) bool { return binary.BigEndian.Uint32(l.frame(i)[4:]) != 0 }
 
-// hasCommitBetween reports whether a transaction ends at a damaged frame, or between it and the frame last. The damaged
-// frame is then part of an acknowledged transaction.
+// hasCommitBetween reports whether a transaction ends at the damaged frame, or between that frame and the last frame.
+// If so, the damaged frame is part of an acknowledged transaction.
 func (l *logFile) hasCommitBetween(damaged, last int) bool {
 	for i := damaged; i < last; i++ {
 		if l.isCommit(i) {
@@ -126,7 +126,7 @@ func (l *logFile) frameChecksum(i int) (a, b uint32) {
 	return l.addChecksum(a, b, l.frame(i)[frameHeader:])
 }
 
-// addChecksum extends a checksum, the words a and b, by the bytes p.
+// addChecksum adds the bytes p to a checksum, which is the two words a and b.
 func (l *logFile) addChecksum(a, b uint32, p []byte) (uint32, uint32) {
 	for ; len(p) >= 8; p = p[8:] {
 		a += l.byteOrder.Uint32(p) + b

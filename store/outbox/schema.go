@@ -17,7 +17,7 @@ const schemaVersion = 1
 const applicationID = 0x70726563
 
 // schema creates the tables. This package assigns the sequence numbers, because SQLite would start again at 1 in an
-// empty table. The table "begun" has the stubs for turns in progress.
+// empty table. The begun table has the stubs for turns in progress.
 const schema = `
 CREATE TABLE outbox (
 	sequence  INTEGER PRIMARY KEY,
@@ -54,7 +54,7 @@ const (
 //   - auto_vacuum INCREMENTAL: a large file can shrink in steps, even on a full disk. It must be set before the first
 //     table is created.
 //   - secure_delete FAST: SQLite overwrites deleted text if this needs no extra disk access. Tidy removes the rest.
-//   - wal_autocheckpoint 1000 pages (8 MiB): with smaller steps an append costs a fifth more.
+//   - wal_autocheckpoint 1000 pages (8 MiB): with a smaller value an append costs a fifth more.
 func pragmas() []string {
 	return []string{
 		fmt.Sprintf("PRAGMA page_size = %d", pageBytes), "PRAGMA auto_vacuum = INCREMENTAL", "PRAGMA journal_mode = WAL",

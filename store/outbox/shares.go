@@ -7,8 +7,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// reserveDivisor reserves 1/reserveDivisor of the quota for tenants with few bytes. Once less than this share is free,
-// a tenant's rows must not exceed half the free bytes, so the largest tenant loses exchanges first.
+// reserveDivisor reserves 1/reserveDivisor of the quota for tenants with few bytes. When less than this share is free,
+// a tenant's rows must not exceed half the free bytes. The largest tenant therefore loses exchanges first.
 const reserveDivisor = 8
 
 type tenantUsage struct {
@@ -19,8 +19,8 @@ type tenantUsage struct {
 
 func (s *tenantUsage) isEnabled() bool { return s.multiTenant || s.maxBytes > 0 }
 
-// bytesByTenant returns, by tenant, the bytes in the rows selected by an SQL condition, or an empty map if bytes are
-// not counted.
+// bytesByTenant returns the number of bytes per tenant in the rows selected by an SQL condition, or an empty map if
+// bytes are not counted.
 func (s *tenantUsage) bytesByTenant(c *sqlite.Conn, where string, args ...any) (map[string]int64, error) {
 	sums := map[string]int64{}
 	if !s.isEnabled() {
@@ -52,8 +52,8 @@ func (s *tenantUsage) remove(sums map[string]int64) {
 	}
 }
 
-// LargestTenants returns the tenants with at least minBytes in rows, or none if they have less than half of all bytes
-// together.
+// LargestTenants returns the tenants whose rows have at least minBytes, or none if these tenants together have less
+// than half of all bytes.
 func (o *Outbox) LargestTenants(minBytes int64) (tenants []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,9 +77,9 @@ type Refused struct {
 	OverTenantQuota map[string]bool // the rows exceed the quota for one tenant
 }
 
-// RefusedTenants returns the tenants with exchanges in rows that do not fit into the queue, the largest tenants first
-// when the queue becomes full. If bytes are not counted by tenant, the result is empty, and Append can refuse the whole
-// flush.
+// RefusedTenants returns the tenants whose exchanges in rows do not fit into the queue. When the queue becomes full,
+// the largest tenants are refused first. If bytes are not counted by tenant, the result is empty, and Append can refuse
+// the whole flush.
 func (o *Outbox) RefusedTenants(rows []Row) (r Refused, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -40,7 +40,7 @@ func (o *Outbox) RequestScrub() {
 	o.needsScrub = true
 }
 
-// FreeSpace deletes the ballast, a file that reserves disk space, and all unused pages, so that the store can write to
+// FreeSpace deletes the ballast (a file that reserves disk space) and all unused pages, so that the store can write to
 // a full disk.
 func (o *Outbox) FreeSpace() {
 	o.mu.Lock()
@@ -49,8 +49,8 @@ func (o *Outbox) FreeSpace() {
 	o.shrink()
 }
 
-// shrink removes all unused pages from the file. A full disk has only the deleted ballast's space, so each step removes
-// few pages, then copies the write-ahead log into the file. The caller holds mu.
+// shrink removes all unused pages from the file. On a full disk, only the deleted ballast's space is free. Therefore
+// each step removes a few pages, then copies the write-ahead log into the file. The caller holds mu.
 func (o *Outbox) shrink() {
 	for {
 		n, err := o.vacuum(0, ballastBytes/pageBytes/4)
@@ -96,8 +96,8 @@ func (o *Outbox) trimLog() error {
 	return errors.Join(o.setMeta("trimmed", o.now().String()), limit(logBytes)) // SQLite truncates the log at a commit
 }
 
-// checkpoint copies the write-ahead log into the file. After mode RESTART, SQLite writes the log from the start;
-// TRUNCATE also empties the log. It fails while another process reads the file.
+// checkpoint copies the write-ahead log into the file. After mode RESTART, SQLite overwrites the log from the start.
+// Mode TRUNCATE also empties the log. checkpoint fails while another process reads the file.
 func (o *Outbox) checkpoint(mode string) error {
 	busy, err := queryInt(o.writer, "PRAGMA wal_checkpoint("+mode+")")
 	if err == nil && busy != 0 {

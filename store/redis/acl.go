@@ -29,12 +29,12 @@ func (s *Store) withRemedy(err error) error {
 	return err
 }
 
-// addACLRule adds the command for the missing ACL rules to a refused command's error.
+// addACLRule adds to a refused command's error the ACL SETUSER command that grants the missing permissions.
 func (s *Store) addACLRule(err error) error {
 	text, rule, channels := err.Error(), "~"+s.prefix+":*", "&"+s.prefix+":*"
 	if found := deniedCommands.FindStringSubmatch(text); found != nil {
 		rule = "+" + strings.ReplaceAll(found[1], "', '", " +")
-		rule = strings.Replace(rule, "+publish", "+publish "+channels, 1) // a script does not know which of the two is missing
+		rule = strings.Replace(rule, "+publish", "+publish "+channels, 1) // the command or the channel can be missing
 	} else if strings.Contains(text, "channel") {
 		rule = channels
 	}

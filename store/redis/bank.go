@@ -81,7 +81,8 @@ func (b *Bank) runLessonsScript(ctx context.Context, args []any) (string, error)
 func (b *Bank) channel() string { return b.store.commonKey("lessons") }
 
 const (
-	// pollEvery is the time between two Watcher polls. A poll also finds a change if the message about it was lost.
+	// pollEvery is the time between two Watcher polls. If the message about a change is lost, the next poll finds the
+	// change.
 	pollEvery           = 2 * time.Second
 	healthCheckInterval = 5 * time.Second
 )
@@ -97,7 +98,7 @@ type Watcher struct {
 	onBook          func(*lesson.Book, []lesson.Problem)
 	version         string
 	hasRead         bool
-	reportedProblem string // reported problem that has not ended; "" means none
+	reportedProblem string // problem that was reported and still exists; "" means none
 }
 
 // Watch returns a watcher that calls onBook, in Run's goroutine, with each new book and the problems. While the bank is
@@ -121,7 +122,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 	}()
 	for {
-		// The next poll finds a change made before the subscription.
+		// If a lesson changed before the subscription began, the next poll finds the change.
 		if reached := w.reloadSafely(ctx); reached && sub == nil {
 			sub = w.bank.store.client.Subscribe(ctx, w.bank.channel())
 			changes = sub.Channel(goredis.WithChannelHealthCheckInterval(healthCheckInterval))

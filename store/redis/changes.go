@@ -13,8 +13,8 @@ import (
 )
 
 // A settlement adds a session's contribution to the counters. A replica does not read all counters again, but adds
-// other replicas' settlements to its counters in memory. Each shard has a log with the last settlements (written by the
-// script settle.lua). Positions reads new log entries, and Changes returns the deltas (counter changes).
+// other replicas' settlements to its counters in memory. Each shard has a log of the latest settlements, which
+// settle.lua writes. Positions reads new log entries, and Changes returns the deltas (counter changes).
 
 // maxPendingBytes limits the deltas that wait for Changes. If a tenant exceeds the limit, all the tenant's counters
 // must be read.
@@ -27,8 +27,8 @@ type logEntry struct {
 	deltas string // deltas of the applied steps, encoded by packDeltas
 }
 
-// Changes returns the deltas in a tenant's settlements that Positions has read since the last Counters or Changes call,
-// without those that this Store's Settle has reported as applied.
+// Changes returns the deltas in a tenant's settlements that Positions has read since the last Counters or Changes call.
+// It leaves out settlements that this Store's Settle has reported as applied.
 //
 // ok is false if deltas are missing; then call Counters instead. Changes must not run during a Settle.
 func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
@@ -123,8 +123,8 @@ func (pr *progress) lastRead(shards int) []int64 {
 }
 
 // recordOwnSettlements records the settlements in a plan's answered script calls. Changes leaves these out, because
-// Settle's caller has the deltas. A call without an answer might have been executed, so Changes returns its deltas from
-// the log.
+// Settle's caller has the deltas. A call without an answer might have been executed, so Changes returns that call's
+// deltas from the log.
 func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
@@ -144,15 +144,15 @@ func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 				pr.ownSettlements[shard] = map[int64]struct{}{}
 			}
 			pr.ownSettlements[shard][number] = struct{}{}
-		} else if tp := pr.tenants[loc.tenant]; tp != nil { // Positions has read the entry before the answer came
+		} else if tp := pr.tenants[loc.tenant]; tp != nil { // Positions has read the entry before the answer arrived
 			pr.deletePending(tp, func(e logEntry) bool { return e.shard == shard && e.number == number })
 		}
 	}
 }
 
 // readLogs reads the changed shards' new log entries. Other replicas' entries become pending deltas for the tenants
-// whose counters are known. gaps says by index in shardChanges whether a log is incomplete. The caller must hold
-// s.progress.mu.
+// whose counters are known. gaps has the indexes in shardChanges of the shards whose log is incomplete. The caller must
+// hold s.progress.mu.
 func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardChanges []shardChange) (gaps map[int]bool, err error) {
 	logs, err := runPipelined(ctx, c, shardChanges, func(p goredis.Pipeliner, change shardChange) *goredis.XMessageSliceCmd {
 		return p.XRange(ctx, all[change.shard].listPrefix+"log", strconv.FormatInt(change.from.lastSettlement+1, 10), strconv.FormatInt(change.to.lastSettlement, 10))

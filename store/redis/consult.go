@@ -13,8 +13,8 @@ import (
 )
 
 // AddConsultations adds to the consultation counts (how often a lesson matched), by lesson slug, and sets the time of
-// each lesson's last match. Redis counts a batch name once within an hour, so a caller can repeat the call after a lost
-// answer.
+// each lesson's last match. Redis counts each batch name only once within an hour, so a caller can retry the call after
+// a lost answer.
 func (s *Store) AddConsultations(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}
 	for slug, m := range consultations {

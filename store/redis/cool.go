@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// deleteStep is the number of sessions per script call; a call takes some milliseconds.
+	// deleteStep is the number of sessions per script call; a call takes a few milliseconds.
 	deleteStep = 200
 	// maxDeleteKeyspaces is the number of keyspaces (a tenant's keys in a shard) per pipeline.
 	maxDeleteKeyspaces = 512
@@ -20,15 +20,15 @@ const (
 	maxKeptSince = 1 << 16
 )
 
-// ExchangeDeleter deletes the exchanges in old sessions after a consumer group has acknowledged the samples. Only the
-// replica with the group's lease works. It is not safe for concurrent use.
+// ExchangeDeleter deletes the exchanges in old sessions after a consumer group has acknowledged their samples. Only the
+// replica that holds the group's lease deletes exchanges. An ExchangeDeleter is not safe for concurrent use.
 type ExchangeDeleter struct {
 	store *Store
 	group string
 	owner string
 
 	// Times are scores as formatted by timeScore. All sessions last seen before checkedBefore were checked, except in
-	// the keyspaces in keptSince, where a session kept its exchanges.
+	// the keyspaces listed in keptSince, in which a session kept its exchanges.
 	checkedBefore string
 	keptSince     map[string]string // last use of the oldest session that keeps its exchanges, by key prefix
 	recheckAt     time.Time         // next time to check all sessions again
@@ -36,13 +36,14 @@ type ExchangeDeleter struct {
 
 const recheckAfter = 24 * time.Hour
 
-// NewExchangeDeleter returns an ExchangeDeleter for a group. owner is the unique name in the lease.
+// NewExchangeDeleter returns an ExchangeDeleter for a group. owner is the unique name of the lease holder.
 func (s *Store) NewExchangeDeleter(group, owner string) *ExchangeDeleter {
 	return &ExchangeDeleter{store: s, group: group, owner: owner}
 }
 
-// DeleteExchanges deletes the exchanges in closed sessions last seen before the given time, and returns the number. ok
-// is false if old sessions exist and no sample stream for them has the group. Without the lease it does nothing.
+// DeleteExchanges deletes the exchanges in closed sessions last seen before the given time, and returns the number of
+// exchanges. ok is false if old sessions exist, but the group exists in none of their sample streams. Without the lease
+// DeleteExchanges does nothing.
 func (deleter *ExchangeDeleter) DeleteExchanges(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
 	s := deleter.store
 	if isOwner, err := deleter.acquireLease(ctx, lease); !isOwner || err != nil {

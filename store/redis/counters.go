@@ -28,7 +28,7 @@ type counterRow struct {
 
 // Counters returns a tenant's non-zero counters, summed over all shards, and sorted by scope, field and day. A shard
 // that gets a settlement during the read is read again, up to maxCounterReads times. If settlements arrive during every
-// read, some rows may lack the newest settlements.
+// read, some rows might lack the newest settlements.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.tenantKeyspaces(tenant)

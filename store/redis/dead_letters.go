@@ -15,7 +15,7 @@ import (
 )
 
 // A session or an exchange at which a step panicked gets a mark, a session.DeadLetter, in the hash 'aside'. The field
-// is the session id, followed by any exchange id.
+// is the session id and, for an exchange, the exchange id.
 
 // deadLetterHeader is the size of a mark's header: "1" while the session is set aside, and six digits that count how
 // often it was set aside. The DeadLetter follows in JSON.
@@ -37,8 +37,8 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	return s.writePlan(ctx, "store a panic mark", p, names...)
 }
 
-// Readmit makes two kinds of sessions due again, and returns the number: sessions set aside fewer than maxTries times,
-// and sessions that an earlier release closed without a settlement.
+// Readmit makes two kinds of sessions due again: those that were set aside fewer than maxTries times, and those that an
+// earlier release closed without a settlement. It returns the number of sessions.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	if n, err = s.reopenAll(ctx); err != nil {
 		return n, err
@@ -104,7 +104,7 @@ func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	return a, nil
 }
 
-// CountUnsampled counts the exchanges without a sample in sessions settled or set aside.
+// CountUnsampled counts the exchanges without a sample in sessions that were settled or set aside.
 func (s *Store) CountUnsampled(ctx context.Context) (n int64, err error) {
 	late := func(p goredis.Pipeliner, ks keyspace) *goredis.StringCmd {
 		return p.HGet(ctx, ks.listPrefix+"t", "late")

@@ -30,10 +30,10 @@ func packEntry(e *feedback.Entry) (string, error) {
 
 func unpackEntry(v string) (e feedback.Entry, err error) {
 	if len(v) < feedback.RankSize {
-		return e, fmt.Errorf("%w: a feedback is truncated", ErrCorrupt)
+		return e, fmt.Errorf("%w: a feedback entry is truncated", ErrCorrupt)
 	}
 	if err := json.Unmarshal([]byte(v[feedback.RankSize:]), &e); err != nil {
-		return e, fmt.Errorf("%w: a feedback does not parse: %w", ErrCorrupt, err)
+		return e, fmt.Errorf("%w: a feedback entry does not parse: %w", ErrCorrupt, err)
 	}
 	return e, nil
 }
@@ -41,7 +41,7 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 // AddFeedback adds entries to sessions' feedback, and returns the number of changes by session. A later version of an
 // entry replaces the earlier one, whichever arrives first.
 //
-// The error is a session.FeedbackFull if a session has reached the limit. After any other error the caller repeats the
+// The error is a session.FeedbackFull if a session has reached the limit. After any other error the caller retries the
 // call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan("feedback")
@@ -91,7 +91,7 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 }
 
 // feedbackEntry returns the entry with the given id from the hash at key. ok is also false if the entry does not
-// decode, or has a different id with an equal digest.
+// decode, or has a different id with the same digest.
 func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string) (e feedback.Entry, ok bool, err error) {
 	text, err := doValue(ctx, s, "feedback entry", func(c client) (string, error) {
 		text, err := c.HGet(ctx, key(), digest(id)).Result()
@@ -123,8 +123,8 @@ func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.I
 	return list, state, err
 }
 
-// UnsettledSessions returns closed sessions with feedback or exchanges after the settlement, at most limit, in random
-// order, so that replicas take different sessions.
+// UnsettledSessions returns at most limit closed sessions that got feedback or exchanges after the settlement. The
+// order is random, so that replicas take different sessions.
 func (s *Store) UnsettledSessions(ctx context.Context, limit int) (list []session.UnsettledSession, err error) {
 	const size = len(session.ID{})
 	found, total := map[keyspace][]string{}, 0
@@ -176,8 +176,9 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 	return list, nil
 }
 
-// RatedOpenSessions returns a tenant's open sessions and their feedback, at most limit, after a position (last from the
-// previous call, or ""). Each shard gets an equal share of the limit, and orders the sessions by newest feedback.
+// RatedOpenSessions returns at most limit of a tenant's open sessions with feedback, and their feedback. It continues
+// after a position, which is last from the previous call, or "". Each shard gets an equal share of the limit, and
+// orders the sessions by newest feedback.
 func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		keyspaces, sequences := s.tenantKeyspaces(tenant), parseSequences(after)
@@ -314,7 +315,7 @@ func (s *Store) AreSettled(ctx context.Context, tenant string, ids []session.ID)
 
 // Park stores feedback on a session that is not stored yet, under an echo key (a hash by which later requests find the
 // session). A later version of an entry replaces the earlier one. The caller then looks the key up again, because the
-// session might have been stored meanwhile.
+// session might have been stored in the meantime.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
 	if err != nil {

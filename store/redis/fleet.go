@@ -16,7 +16,7 @@ import (
 )
 
 // Epoch returns a value that changes when Redis might have lost data: after a server restart, a failover or a flush. A
-// writer with a copy of the last writes then repeats them.
+// writer that has a copy of the last writes then repeats them.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	epoch, err := doValue(ctx, s, "epoch", func(c client) (string, error) {
 		now, err := c.Time(ctx).Result()

@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// sweepStep is the number of sessions in one sweep step; a step takes some milliseconds.
+// sweepStep is the number of sessions in one sweep step; a step takes a few milliseconds.
 const sweepStep = 32
 
 // Forget deletes a session with all its data, and reports whether the session existed. The counters keep the session's
@@ -29,8 +29,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes the sessions in ids last seen before the given time ("" means all), in one script call, and then the
-// sessions' index entries in other shards.
+// forget deletes, in one script call, the sessions in ids that were last seen before the given time ("" means all). It
+// then deletes the sessions' index entries in other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
 	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, toArgs(ids)...)...).Int()
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 	return n, s.deleteIndexEntries(ctx, c, ks, entryLists)
 }
 
-// deleteIndexEntries deletes the deleted sessions' index entries, then the lists naming these entries. entryLists has
-// the lists by field in the hash 'gone'.
+// deleteIndexEntries deletes the index entries of deleted sessions, then the lists of these entries. entryLists has the
+// lists, by field in the hash 'gone'.
 func (s *Store) deleteIndexEntries(ctx context.Context, c client, ks keyspace, entryLists map[string]string) error {
 	const size, entry = len(session.ID{}), 9 // an entry is a kind (one letter) and a key (8 bytes)
 	p := newPlan("unindex")
@@ -95,8 +95,8 @@ func (s *Store) finishDeletions(ctx context.Context) error {
 	})
 }
 
-// ForgetTenant deletes a tenant's sessions, as Forget does, with the notes and parked feedback. It returns the number
-// of sessions. The tenant's name and counters stay. After an error, repeat the call.
+// ForgetTenant deletes a tenant's sessions, as Forget does, and the tenant's notes and parked feedback. It returns the
+// number of sessions. The tenant's name and counters stay. After an error, retry the call.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	all := func(context.Context, client) ([]keyspace, error) { return s.tenantKeyspaces(tenant), nil }
 	sessions, err = s.sweep(ctx, "forget tenant", all, "")
@@ -115,8 +115,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return sessions, err
 }
 
-// PurgeSessions deletes the sessions last seen before the given time, as Forget does, and returns the number. When ctx
-// ends, it stops after the current step of some milliseconds.
+// PurgeSessions deletes the sessions last seen before the given time, as Forget does, and returns their number. When
+// ctx ends, PurgeSessions stops after the current step, which takes a few milliseconds.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (int, error) {
 	n, err := s.sweep(ctx, "delete old entries", s.allKeyspaces, timeScore(before))
 	if err == nil {
@@ -205,7 +205,7 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 }
 
 func (s *Store) readInfoField(ctx context.Context, c client, section, field string) (values []string, err error) {
-	var mu sync.Mutex // Cluster servers are asked in parallel
+	var mu sync.Mutex // the servers in a Cluster are queried in parallel
 	readNode := func(ctx context.Context, n *goredis.Client) error {
 		text, err := n.Info(ctx, section).Result()
 		_, text, _ = strings.Cut(text, "\r\n"+field+":")

@@ -18,7 +18,7 @@ const (
 	oldLayoutBatch = 500    // entries read per call from a store in the old layout (one shard for each tenant)
 )
 
-// ListSessions returns a page with a tenant's sessions, ordered by first write, newest first unless OldestFirst is set.
+// ListSessions returns a page of a tenant's sessions, ordered by first write, newest first unless OldestFirst is set.
 func (s *Store) ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error) {
 	return readPage(ctx, s, "list sessions", within, 1, s.readListed, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.tenantKeyspaces(tenant)
@@ -46,7 +46,7 @@ func (s *Store) ListSessions(ctx context.Context, tenant string, within session.
 	})
 }
 
-// ListSamples returns a page with a tenant's samples, ordered by first write, newest first.
+// ListSamples returns a page of a tenant's samples, ordered by first write, newest first.
 func (s *Store) ListSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
 	return readPage(ctx, s, "list samples", within, 2, s.readSamples, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.tenantKeyspaces(tenant)

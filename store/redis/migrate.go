@@ -15,8 +15,8 @@ import (
 
 // A migration moves a store from the old layout, with one shard for each tenant, to shards, while replicas serve:
 //
-//  1. Each tenant gets the key 'moving'. Scripts that write then set the tenant's key 'touched', and add the
-//     sessions that they can change to 'dirty'.
+//  1. Each tenant gets a 'moving' key. Scripts that write then set the tenant's 'touched' key, and add the sessions
+//     that they might change to 'dirty'.
 //  2. The sessions, and the values that a tenant has outside sessions, are copied into the shards.
 //  3. Changed sessions, and changed tenants' values, are copied again, until few changes are left.
 //  4. All tenants are frozen: writes wait in the replicas' outboxes. The last changes are copied.
@@ -36,7 +36,7 @@ const (
 	migratePage        = 500              // list entries read per call
 )
 
-// ErrMovedToShards reports that the store has moved to shards during a call; the caller must repeat it.
+// ErrMovedToShards reports that the store has moved to shards during a call; the caller must repeat the call.
 var ErrMovedToShards = fmt.Errorf("the store is moving to shards; repeat the call: %w", ErrBusy)
 
 // MigrateOptions holds the options for Migrate.
@@ -54,7 +54,7 @@ type MigrateOptions struct {
 
 // MigrateResult is a migration's result.
 type MigrateResult struct {
-	Tenants, Sessions int           // a session copied again counts again
+	Tenants, Sessions int           // a session that is copied twice counts twice
 	Frozen            time.Duration // time without writes from any replica
 }
 
@@ -108,8 +108,9 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 	return l, err
 }
 
-// Migrate moves an earlier release's store to shards, while only replicas with this release serve. After an error,
-// another call, from any machine, continues. For a store with shards, Migrate does nothing.
+// Migrate moves an earlier release's store to shards. During the migration, only replicas with this release may serve.
+// After an error, another call (from any machine) continues the migration. For a store with shards, Migrate does
+// nothing.
 func (s *Store) Migrate(ctx context.Context, o MigrateOptions) (done MigrateResult, err error) {
 	if o.Shards == 0 {
 		o.Shards = maxShards
@@ -261,8 +262,8 @@ func (m *migrator) copiedPositions(tenant string) (positions string, isCopied bo
 	return positions, isCopied
 }
 
-// copyTenant copies a tenant. It deletes the key 'touched' first, because a change during the copy sets the key again.
-// A tenant counts as not copied if the copy fails.
+// copyTenant copies a tenant. It first deletes the 'touched' key; a change during the copy sets the key again. A tenant
+// counts as not copied if the copy fails.
 func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) error {
 	m.mu.Lock()
 	delete(m.copiedTenants, tenant)

@@ -20,7 +20,7 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		if err := m.renewLease(ctx); err != nil {
 			return err
 		}
-		// This freeze has no end, because a replica that was paused for long must not write into the old layout.
+		// This freeze has no end, because a replica that was paused for a long time must not write into the old layout.
 		err := m.store.do(ctx, "migrate", func(c client) error {
 			_, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
 				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.options.Owner, 0)
@@ -54,7 +54,7 @@ func waitFor(ctx context.Context, duration time.Duration) error {
 }
 
 // movedMark replaces the hash with a moved tenant's totals, so that most calls from a release without shards fail with
-// WRONGTYPE. The key 'frozen' stops calls from this release.
+// WRONGTYPE. The 'frozen' key stops calls from this release.
 const movedMark = "the tenant has moved to shards"
 
 func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) error {

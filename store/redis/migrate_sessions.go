@@ -11,8 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// copyAllSessions copies a tenant's sessions, ordered by last use, from the position in the key 'moving'.
-// copyChangedSessions copies the sessions that move in the list meanwhile.
+// copyAllSessions copies a tenant's sessions, ordered by last use, from the position in the 'moving' key.
+// copyChangedSessions copies the sessions that move in the list in the meantime.
 func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	if err := c.SetNX(ctx, base+"moving", "-inf", 0).Err(); err != nil {
@@ -76,16 +76,17 @@ const sessionKeyKinds = "sxmfk"
 type oldSession struct {
 	id           session.ID
 	dumps        [len(sessionKeyKinds)]*goredis.StringCmd
-	headFields   *goredis.SliceCmd // fields h (head) and w (start, if the session has no row yet) of the key s
+	headFields   *goredis.SliceCmd // fields h (head) and w (start, if the session has no row yet) of the s key
 	unsettled    *goredis.BoolCmd
 	scores       [3]*goredis.FloatCmd // scores in the sorted sets "seen", "order" and "told"
 	indexEntries *goredis.StringCmd
-	samples      *goredis.StringSliceCmd // field names of the key m
-	entries      *goredis.SliceCmd       // stream entry ids in the key m; nil means none
+	samples      *goredis.StringSliceCmd // field names of the m key
+	entries      *goredis.SliceCmd       // stream entry ids in the m key; nil means none
 	dueStart     string                  // start in the list of due sessions; "" means not due
 }
 
-// copySessions copies sessions and their index entries. If a session was deleted since, the copy is deleted.
+// copySessions copies sessions and their index entries. If a session has been deleted in the meantime, its copy is
+// deleted.
 func (m *migrator) copySessions(ctx context.Context, c client, tenant string, ids []string) error {
 	for chunk := range slices.Chunk(ids, migrateChunk) {
 		if err := m.renewLease(ctx); err != nil {
@@ -293,7 +294,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	return m.store.runPlan(ctx, c, lists)
 }
 
-// copyStream copies the sample stream entries after the position in the key 'moving:stream', and advances the position.
+// copyStream copies the sample stream entries after the position in the 'moving:stream' key, and advances the position.
 func (m *migrator) copyStream(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	position, err := c.Get(ctx, base+"moving:stream").Result()

@@ -8,8 +8,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// freeze stops the writes in the old layout for freezeDuration, and returns all tenants. Registering tenants is frozen
-// first, so that no tenant is missing.
+// freeze stops the writes in the old layout for freezeDuration, and returns all tenants. It first freezes the
+// registration of tenants, so that no tenant is missing.
 func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 	err = m.store.do(ctx, "migrate", func(c client) error {
 		if err := c.Set(ctx, m.store.commonKey("frozen"), m.options.Owner, freezeDuration).Err(); err != nil {

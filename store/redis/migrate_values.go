@@ -130,8 +130,8 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	return err
 }
 
-// copyDeletions copies a frozen tenant's unfinished deletions. Before the freeze, a copied deletion could end in the
-// old layout, and the copy would delete the index entries for a new session with this id.
+// copyDeletions copies a frozen tenant's unfinished deletions. If a deletion were copied before the freeze, it could
+// end in the old layout. The copy would then delete the index entries for a new session with the same id.
 func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) error {
 	const size = len(session.ID{})
 	deletions, err := c.HGetAll(ctx, m.oldKeys(tenant).base+"gone").Result()

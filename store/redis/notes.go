@@ -13,7 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the note about a session from the distiller, the worker that proposes lessons; nil means none.
+// SessionNote returns the distiller's note about a session, or nil if there is none. The distiller is the worker that
+// proposes lessons.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
 	err = s.do(ctx, "session note", func(c client) error {
 		pipe := c.Pipeline()
@@ -38,7 +39,7 @@ func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte
 // scanNotes is HSCAN's COUNT argument, the approximate number of notes per call.
 const scanNotes = 500
 
-// EachNote calls fn with each of the tenant's notes that has a key beginning with prefix, in key order.
+// EachNote calls fn with each of the tenant's notes whose key begins with prefix, in key order.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	found := map[string]string{} // a scan can return a note twice
 	err := s.do(ctx, "notes", func(c client) error {
@@ -62,8 +63,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 }
 
 // WriteNotes writes notes for sessions and for the tenant. A note for a missing session is dropped, and a tenant's note
-// with empty data is deleted. A Lua script can write to only one shard, so all notes are first stored in the tenant's
-// shard (session notes in the hash 'jots'), and session notes then move to the sessions' shards.
+// with empty data is deleted. A Lua script can write to only one shard. Therefore all notes are first stored in the
+// tenant's shard (session notes in the hash 'jots'). Session notes then move to the sessions' shards.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, sessionNotes map[session.ID][]byte, tenantNotes map[string][]byte) error {
 	p, tenantLoc := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(tenantNotes)) {

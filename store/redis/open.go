@@ -31,7 +31,7 @@ type Options struct {
 	// URL is the Redis address, see parseURL.
 	URL string
 	Now func() time.Time
-	// Timeout limits one command with the reply; 0 means 3 s.
+	// Timeout limits one command, including the reply; 0 means 3 s.
 	Timeout time.Duration
 	// MaxParked limits a tenant's parked feedback entries; 0 means 100,000.
 	MaxParked int
@@ -40,7 +40,7 @@ type Options struct {
 	MaxFeedback int
 	// Shards is the shard count in a new store; 0 means 256. An existing store keeps the old count.
 	Shards int
-	// OnUnreplicated, if set, is called if a failover could lose a change of the lessons, because AwaitReplicas failed.
+	// OnUnreplicated, if set, is called if a failover could lose a change to the lessons, because AwaitReplicas failed.
 	OnUnreplicated func(err error)
 }
 
@@ -202,8 +202,8 @@ type breaker struct {
 	openUntil time.Time // zero means closed
 }
 
-// allow reports whether a call can be sent. After an open breaker's probe, all other calls are refused until the probe
-// succeeds or another period has passed.
+// allow reports whether a call can be sent. Once an open breaker has let a probe through, it refuses all other calls
+// until the probe succeeds or another period has passed.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// pipelineErrors is a hook that copies a pipeline's error to its commands. If the server refuses a connection, go-redis
-// returns the error only for the pipeline, and the commands would look successful.
+// pipelineErrors is a hook that copies a pipeline's error to the pipeline's commands. If the server refuses a
+// connection, go-redis returns the error only for the pipeline, so the commands would look successful.
 type pipelineErrors struct{}
 
 func (pipelineErrors) DialHook(next goredis.DialHook) goredis.DialHook {

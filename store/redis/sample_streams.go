@@ -75,7 +75,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 				return err
 			}
 			for i, d := range docs {
-				if last = chunk[i].ID; d.Val() == "" { // the sample was deleted meanwhile
+				if last = chunk[i].ID; d.Val() == "" { // the sample has been deleted
 					continue
 				}
 				m, err := decodeSample(chunk[i].Values, d.Val())

@@ -48,7 +48,7 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id 
 			return err
 		}
 		id = idFromBytes(v)
-		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // an index entry stays if the samples are built again without the sample
+		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // the index entry stays even if the samples are rebuilt without this sample
 		return err
 	})
 	return id, ok && err == nil, err

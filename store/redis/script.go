@@ -22,7 +22,8 @@ var scriptCall = regexp.MustCompile(`\bcall\('([A-Z]+)'`)
 
 // loadScripts returns the lua/*.lua scripts by name. Each begins with the commands that the Redis user must be allowed
 // to call, then the common.lua text. The commands are the same for all scripts, so that one error names all missing
-// commands. Only the lessons script has more, which a fleet with lessons in directories does not need.
+// commands. Only the lessons script has further commands, because a fleet with lessons in directories does not need
+// them.
 func loadScripts() (map[string]*goredis.Script, error) {
 	files, err := scriptFiles.ReadDir("lua")
 	if err != nil {
@@ -58,8 +59,8 @@ func loadScripts() (map[string]*goredis.Script, error) {
 }
 
 // keys returns a script's two keys. The first selects the slot, and the second never exists. While a slot moves between
-// two nodes of a Cluster, each node has a part of the keys, and refuses scripts with a missing key. So both nodes
-// refuse the script, and no script sees only a part of the data.
+// two nodes of a Cluster, each node has some of the keys, and refuses scripts that name a missing key. Because of the
+// second key, both nodes refuse the script, so no script sees only part of the data.
 func (k keyspace) keys() []string { return []string{k.base + "t", k.base + "none"} }
 
 // script runs a script at a location. It sends the script's digest, and the text if the server does not know the
@@ -88,7 +89,7 @@ func toArgs(texts []string) []any {
 }
 
 const (
-	maxCallItems     = 200     // items per script call, which blocks the server for some milliseconds
+	maxCallItems     = 200     // items per script call, which blocks the server for a few milliseconds
 	maxCallBytes     = 1 << 20 // size of these items, unless a single item is larger
 	maxPipelineCalls = 32
 	maxPipelineBytes = 4 << 20 // size of these calls, unless a single call is larger
@@ -179,8 +180,8 @@ func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	return nil
 }
 
-// runPipeline runs calls in one pipeline. Calls refused by a server that does not know the script are repeated, the
-// first with the script text, until each server in a Cluster has the text.
+// runPipeline runs calls in one pipeline. If a server does not know the script, runPipeline repeats the refused calls,
+// the first one with the script text, until each server in a Cluster has the text.
 func (s *Store) runPipeline(ctx context.Context, c client, script *goredis.Script, calls []*call) error {
 	for withText := false; len(calls) > 0; withText = true {
 		pipe := c.Pipeline()

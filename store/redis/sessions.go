@@ -110,8 +110,8 @@ type sessionRef struct {
 	started int64 // start in Unix microseconds; 0 means unknown
 }
 
-// DueSessions returns at most limit open sessions started before the given time, oldest first (ties by id, then
-// tenant), after the previous call's last row (or the zero Row).
+// DueSessions returns at most limit open sessions that started before the given time, oldest first (ties by id, then
+// tenant). It continues after the previous call's last row; the zero Row means the start.
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
 	// Closed sessions and sessions without a row are left out, so several pages can be needed.
@@ -173,8 +173,8 @@ func (s *Store) dueAfter(ctx context.Context, last sessionRef, startedBefore tim
 	return list[:min(len(list), limit)], more, err
 }
 
-// readRows returns session rows, in order. A session with exchanges but no row yet gets an empty row; others without a
-// row are left out.
+// readRows returns session rows, in order. A session with exchanges but no row yet gets an empty row. Other sessions
+// without a row are left out.
 func (s *Store) readRows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
 	for chunk := range slices.Chunk(list, 100) {
 		values, err := runPipelined(ctx, c, chunk, func(p goredis.Pipeliner, ref sessionRef) *goredis.SliceCmd {

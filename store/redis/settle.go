@@ -15,7 +15,8 @@ import (
 	"precept/internal/session"
 )
 
-// SettledState returns a session's last settlement; the zero value means none.
+// SettledState returns a session's state after the last settlement. The zero value means that the session was never
+// settled.
 func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (a session.SettledState, err error) {
 	text, ok, err := s.readField(ctx, "applied", sessionLocation(tenant, id), "s:"+id.String(), "a")
 	if !ok {
@@ -46,10 +47,10 @@ func decodeSettledState(text string) (a session.SettledState, err error) {
 
 // Settle applies each settlement, which counts a session's reward, if the session still has version From: the deltas
 // are added to the counters, and To becomes the SettledState, with version From+1. A settlement with From 0 also closes
-// the session. If one is not applied, the caller reads SettledState and computes it again.
+// the session. If a settlement is not applied, the caller reads SettledState and computes the settlement again.
 //
-// An applied settlement removes the session from UnsettledSessions, unless feedback or exchanges have arrived
-// meanwhile. After an error some settlements might have been applied; the versions make repeating safe.
+// An applied settlement removes the session from UnsettledSessions, unless feedback or exchanges have arrived in the
+// meantime. After an error some settlements might have been applied. The versions make a retry safe.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	p := newPlan("settle")

@@ -16,8 +16,8 @@ import (
 const maxShards = 256
 
 // shardTags returns hash tags for 256 shards. A Cluster's slots are divided into 256 equal ranges with one shard each,
-// so that nodes with equal slot counts have equal shard counts. A tag is the shard in two hex digits, and two
-// characters that move the tag into the range.
+// so that nodes with equal slot counts have equal shard counts. A tag is the shard number in two hex digits, followed
+// by two characters that move the tag's slot into the shard's range.
 func shardTags() (tags [maxShards]string) {
 	const alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
 	for shard := range tags {
@@ -219,8 +219,8 @@ func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// memberTenant returns the tenant for a list member. In a shard the tenant is the member's end (rest); in the old
-// layout the list belongs to a tenant.
+// memberTenant returns the tenant for a list member. In a shard the tenant is the end of the member (rest). In the old
+// layout the list belongs to a single tenant.
 func (k keyspace) memberTenant(rest string) string {
 	if k.base == "" {
 		return rest
@@ -228,8 +228,8 @@ func (k keyspace) memberTenant(rest string) string {
 	return k.tenant
 }
 
-// readLayout reads the shard count. If Redis has none, it stores Options.Shards in a new store, or the count that this
-// Store has read before. An earlier release's store keeps one shard for each tenant until Migrate.
+// readLayout reads the shard count. If Redis has none, readLayout stores Options.Shards in a new store, or the count
+// that this Store has read before. An earlier release's store keeps one shard for each tenant until Migrate.
 func (s *Store) readLayout(ctx context.Context, c client) error {
 	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.options.Shards).Int()
 	if err != nil {

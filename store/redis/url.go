@@ -24,7 +24,7 @@ type address struct {
 // parseURL parses an address in one of these forms:
 //
 //	redis://[user:password@]host[:port][/db]                        one server; rediss:// with TLS
-//	redis://[user:password@]host:port,host:port,...?cluster=true    a Cluster, by any node
+//	redis://[user:password@]host:port,host:port,...?cluster=true    a Cluster, through any node
 //	redis-sentinel://[user:password@]host:port,...[/db]?master=NAME
 //	          a Sentinel group; user and password are the servers'
 //
@@ -179,7 +179,7 @@ func (a *address) connect(timeout time.Duration, onConnect func()) client {
 
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, timeout, timeout, poolTimeout
 	o.ContextTimeoutEnabled = true
-	o.MaxRetries = -1 // callers repeat failed writes
+	o.MaxRetries = -1 // callers retry failed writes
 	o.DialerRetries = 1
 	o.PoolSize, o.PipelinePoolSize, o.ConnMaxIdleTime = poolSize, -1, connIdle
 	o.MaxRedirects = 3

@@ -68,7 +68,7 @@ type cursor struct {
 
 type merger struct {
 	cursors    cursorHeap // cursors with references
-	refillable []*cursor  // cursors with few references left and maybe more in the keyspace
+	refillable []*cursor  // cursors with few references left, and possibly more in the keyspace
 	emptyCount int        // cursors in refillable without references
 	perCall    int        // references read per call from a keyspace
 }

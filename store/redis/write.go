@@ -21,10 +21,10 @@ const maxDocumentBytes = 64 << 20
 
 // Write stores a batch. The index entries (echo keys and sample ids) come first, because a session without index
 // entries is never found. A stored row with a newer Seen, a stored exchange and a stored echo key are not replaced. A
-// sample replaces the stored sample with the same id. After an error a part of the batch might be stored, and the
-// caller repeats the call.
+// sample replaces the stored sample with the same id. After an error part of the batch might be stored, and the caller
+// retries the call.
 //
-// After session.ErrInvalid nothing was stored, because at least one value can never be stored.
+// If the error is session.ErrInvalid, nothing was stored, because at least one value can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	b, units := splitUnits(b)
 	w := &batchEncoder{tenants: map[string]bool{}, indexLists: map[session.Ref]*indexEntries{}}
@@ -63,7 +63,8 @@ func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int6
 	return s.script(ctx, c, "sequence", location{}, n).Int64()
 }
 
-// splitUnits returns the batch without the rows for units (runs and parent sessions), and these rows.
+// splitUnits removes the rows for units (runs and parent sessions) from the batch. It returns the batch and the removed
+// rows.
 func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.IsUnit }) {
 		return b, nil
@@ -82,8 +83,9 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 
 const maxUnitTries = 32 // attempts to write a row that other replicas also change
 
-// writeUnit merges a unit's row with the stored row and writes it, and starts again if the stored row has changed
-// meanwhile. Several replicas can assign lessons in a unit at the same time, and no assignment must be lost.
+// writeUnit merges a unit's row with the stored row, and writes the result. It starts again if the stored row has
+// changed in the meantime: several replicas can assign lessons in a unit at the same time, and no assignment may be
+// lost.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.withTenants(ctx, "write unit", []string{r.Tenant}, func(c client) error {
 		for range maxUnitTries {
@@ -95,7 +97,7 @@ func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	})
 }
 
-// tryWriteUnit merges and writes the row once. done is false if the stored row has changed meanwhile.
+// tryWriteUnit merges and writes the row once. done is false if the stored row has changed in the meantime.
 func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done bool, err error) {
 	values, err := c.HMGet(ctx, s.sessionKey(r.Tenant, r.ID), "h", "d", "i").Result()
 	if err != nil {
@@ -218,8 +220,8 @@ func checkSize(name string, bytes int) error {
 	return nil
 }
 
-// addSampleDeletions adds an operation for each session in b.ReplacedSamples. The operation deletes stored samples
-// missing in the batch.
+// addSampleDeletions adds an operation for each session in b.ReplacedSamples. The operation deletes the stored samples
+// that are not in the batch.
 func (enc *batchEncoder) addSampleDeletions(b *session.Batch) {
 	sampleIDs := make(map[session.Ref][]any, len(b.ReplacedSamples))
 	for i := range b.Samples {

@@ -16,8 +16,8 @@ import (
 
 // conn is one connection to the file, for one goroutine at a time.
 //
-// Statements run inside do. After a failed statement, or when do's context has ended, later statements have no effect
-// and return no rows, and do returns the error. So code checks errors only where a result matters.
+// Statements run inside do. After a failed statement, or once do's context has ended, further statements have no effect
+// and return no rows, and do returns the error. The code therefore checks errors only where a result matters.
 //
 // docs/decisions/0052-sqlite-driver.md compares this layer with other drivers.
 type conn struct {
@@ -30,8 +30,8 @@ type conn struct {
 // connect opens a connection and runs settings, a script of PRAGMA statements. SQLite's own wait for locks ignores the
 // context, so Store.retry waits instead.
 //
-// Do not use SetDefensive from zombiezen v1.4.2. It passes only one of two variable arguments, and SQLite writes to the
-// address read in place of the second: on 16 cores the process crashed.
+// Do not use SetDefensive from zombiezen v1.4.2. SetDefensive passes only one of two variable arguments. SQLite reads
+// an arbitrary address in place of the second, and writes to that address: on 16 cores the process crashed.
 func connect(ctx context.Context, uri, settings string) (*conn, error) {
 	db, err := sqlite.OpenConn(uri, sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenURI)
 	if err != nil {
@@ -244,7 +244,7 @@ func notNull(b []byte) []byte {
 }
 
 // bind sets a statement argument. A time is stored as Unix microseconds, a float as the integer with the same bits, so
-// that the value never changes.
+// that no precision is lost.
 func bind(stmt *sqlite.Stmt, index int, v any) {
 	switch v := v.(type) {
 	case int64:

@@ -12,15 +12,17 @@ import (
 	"precept/internal/session"
 )
 
-// settledColumns are the columns for a session.SettledState. The column "told" stores the field Rewarded.
+// settledColumns are the columns for a session.SettledState. The told column stores the Rewarded field.
 const settledColumns = "version, told, reward, tier, frozen"
 
-// settledPointers returns the variables for settledColumns. The columns are NULL for a session that was never settled.
+// settledPointers returns pointers to the variables for settledColumns. The columns are NULL for a session that was
+// never settled.
 func settledPointers(a *session.SettledState) []any {
 	return []any{&a.Version, &a.Rewarded, &a.Reward, &a.Tier, &a.AssignmentAtClose}
 }
 
-// SettledState returns a session's state after the last settlement; the zero value means never settled.
+// SettledState returns a session's state after the last settlement. The zero value means that the session was never
+// settled.
 func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.SettledState) {
 		c.queryRow("SELECT "+settledColumns+" FROM settled WHERE sid = ?", sid).scan(settledPointers(&a)...)
@@ -30,11 +32,11 @@ func (s *Store) SettledState(ctx context.Context, tenant string, id session.ID) 
 
 // Settle applies settlements; each one counts a session's reward. A settlement is applied only if the stored state has
 // version From: Settle then adds the deltas to the counters, and stores To with version From+1. A settlement with From
-// 0 also closes the session. If one is not applied, the caller reads SettledState and computes it again. All run in one
-// transaction, in order.
+// 0 also closes the session. If a settlement is not applied, the caller reads SettledState and computes the settlement
+// again. All settlements run in one transaction, in order.
 //
-// After an error none was applied, unless the context ended during the commit; the versions make repeating safe. An
-// applied settlement removes the session from UnsettledSessions, unless feedback has arrived meanwhile.
+// After an error no settlement was applied, unless the context ended during the commit. The versions make a retry safe.
+// An applied settlement removes the session from UnsettledSessions, unless new feedback has arrived in the meantime.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) {
@@ -84,7 +86,7 @@ type counterRowKey struct {
 	day    int32
 }
 
-// sums adds up a batch's deltas, so that each counter row is read and written once.
+// sums adds up a batch's deltas, so that each counter row is read and written only once.
 type sums struct {
 	rows map[counterRowKey]*[]cell
 	// lastCells holds the cells in the last delta's row. The next delta often belongs to the same row.
@@ -226,7 +228,8 @@ func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error
 	})
 }
 
-// Priors returns a tenant's newest priors (the chooser's start values for new lessons) and the version; 0 means none.
+// Priors returns a tenant's newest priors (the chooser's start values for new lessons) and their version. Version 0
+// means none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	type versioned struct {
 		version int64

@@ -13,8 +13,8 @@ import (
 
 // An echo is a key by which feedback and later turns find a session. The keys are hashes, so in one large B-tree each
 // new key would change a different page. The primary key therefore begins with the number of a generation (a group of
-// echoes), and the newest generation fits into the cache. A look-up, which is rare, reads all generations
-// (docs/decisions/0032-echoes.md).
+// echoes written and deleted together). The newest generation fits into the cache. A look-up, which is rare, reads all
+// generations (docs/decisions/0032-echoes.md).
 const (
 	maxEchoesPerKey   = session.MaxEchoSessions
 	maxGenerationSize = 64 << 10 // echoes per generation, about 1.7 MiB
@@ -76,7 +76,7 @@ func (t *tx) putEchoes(list []session.Echo) {
 		sid := t.findOrAdd(sessionKey{tenant, e.ID}, e.At).sid
 		batch = append(batch, entry{echoKey(tenant, e.Key), sid, micros(e.At)})
 	}
-	slices.SortFunc(batch, func(a, b entry) int { return cmp.Compare(a.key, b.key) }) // neighbouring keys are often in the same page
+	slices.SortFunc(batch, func(a, b entry) int { return cmp.Compare(a.key, b.key) }) // neighbouring keys are often on the same page
 	g := t.store.newestGen
 	for _, e := range batch {
 		t.db.exec(insertEcho, g.number, e.key, e.sid, e.at)
@@ -109,7 +109,7 @@ func (s *Store) dropOldEchoes(ctx context.Context, before time.Time) error {
 	})
 }
 
-// dropEchoes deletes deleted sessions' echoes, because a deleted session's data must not stay in the file.
+// dropEchoes deletes the echoes of deleted sessions, because no data of a deleted session may stay in the file.
 func (s *Store) dropEchoes(ctx context.Context, sids []int64) error {
 	if len(sids) == 0 {
 		return nil

@@ -15,7 +15,7 @@ type storedSession struct {
 	id  session.ID
 }
 
-// Forget deletes a session with all data, and reports whether the session existed. The counters keep the session's
+// Forget deletes a session with all its data, and reports whether the session existed. The counters keep the session's
 // contribution, which identifies no session. SQLite overwrites the freed pages, and a checkpoint removes old copies
 // from the WAL.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
@@ -34,8 +34,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return true, s.checkpoint(ctx, true)
 }
 
-// ForgetTenant deletes a tenant's sessions, notes and parked feedback (feedback for sessions not stored yet), and
-// returns the number of sessions. The tenant's name and counters stay. After an error, call ForgetTenant again.
+// ForgetTenant deletes a tenant's sessions, notes and parked feedback (feedback on sessions that are not stored yet),
+// and returns the number of sessions. The tenant's name and counters stay. After an error, call ForgetTenant again.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var deleted []int64
 	for after := []byte{}; ; {
@@ -99,16 +99,18 @@ func (t *tx) dropSession(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// maxYoungSessions is how many consecutive sessions started after the time limit PurgeSessions reads before it stops.
-// Few older sessions follow, because sessions are numbered approximately in start order. A session started more than
-// maxDisorder after the newest session was stored while the clock was ahead, and says nothing about the following ones.
+// PurgeSessions stops after maxYoungSessions consecutive sessions that started after the time limit. Few older sessions
+// follow, because sessions are numbered approximately in start order. If a session started more than maxDisorder after
+// the newest session, the clock was ahead when the session was stored. Such a session does not count, because it says
+// nothing about the following ones.
 const (
 	maxYoungSessions = 4096
 	maxDisorder      = time.Hour
 )
 
-// PurgeSessions deletes the sessions last seen before a time, and returns how many. When ctx ends, it finishes the
-// current step (some milliseconds). Echoes stay until the generation is deleted, but FindEcho does not return them.
+// PurgeSessions deletes the sessions last seen before a time, and returns their number. When ctx is done, PurgeSessions
+// finishes the current step, which takes a few milliseconds. Echoes stay until their generation (a group of echoes) is
+// deleted, but FindEcho no longer returns them.
 func (s *Store) PurgeSessions(ctx context.Context, before time.Time) (n int, err error) {
 	uncancelled := context.WithoutCancel(ctx)
 	for last := int64(0); ; {

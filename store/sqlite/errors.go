@@ -12,7 +12,7 @@ import (
 // The store's errors, in addition to session.ErrInvalid, session.ErrParkingFull and session.ErrDiskFull. Test them with
 // errors.Is. A write that returns one of them stored nothing.
 var (
-	// ErrBusy reports that another process holds the database lock. Repeat the call later.
+	// ErrBusy reports that another process holds the database lock. Retry the call later.
 	ErrBusy = errors.New("the database is locked by another process")
 	// ErrReadOnly reports that the file or the directory cannot be written.
 	ErrReadOnly = errors.New("the data directory cannot be written")

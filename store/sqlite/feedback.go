@@ -13,8 +13,8 @@ import (
 )
 
 // AddFeedback adds entries to the sessions' feedback in one transaction, and returns the number of changes by session.
-// Of two versions it keeps the one with the later At or, at the same time, with the greater hash. If a session has
-// reached the limit, the error is a session.FeedbackFull with the number of rejected entries.
+// Of two versions of an entry, it keeps the one with the later At or, if the times are equal, the one with the greater
+// hash. If a session has reached the limit, the error is a session.FeedbackFull with the number of rejected entries.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
 		return map[session.ID]int{}, nil
@@ -74,7 +74,8 @@ func (t *tx) remainingQuota(sid int64) quota {
 	return quota{int64(t.store.options.MaxFeedback) - entries, session.MaxFeedbackBytes - bytes}
 }
 
-// addEntry adds one entry, and subtracts a new entry from free. full means that the session has no room.
+// addEntry adds or replaces one entry. If the entry is new, addEntry subtracts it from free. full means that the
+// session has no room.
 func (t *tx) addEntry(sid int64, e feedback.Entry, free *quota) (changed, full bool) {
 	data, k := t.encode(e), hashKey(e.ID)
 	if free.entries > 0 && free.bytes > 0 &&
@@ -125,8 +126,8 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 	return onlyEntry(list, entry, err)
 }
 
-// onlyEntry returns the only entry in list. ok is false if list is empty, or if the entry has a different id (with an
-// equal hash).
+// onlyEntry returns the only entry in list. ok is false if list is empty, or if the entry has a different id with the
+// same hash.
 func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, bool, error) {
 	if err != nil || len(list) == 0 || list[0].ID != id {
 		return feedback.Entry{}, false, err
@@ -175,9 +176,9 @@ func (s *Store) UnsettledSessions(ctx context.Context, limit int) ([]session.Uns
 	})
 }
 
-// Park stores feedback for a session not stored yet, under an echo key (see FindEcho). A later version of an entry
-// replaces the earlier one. The caller then looks the key up again, because the session might have been stored
-// meanwhile.
+// Park stores feedback on a session that is not stored yet, under an echo key (see FindEcho). A later version of an
+// entry replaces the earlier one. The caller then looks the key up again, because the session might have been stored in
+// the meantime.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "store early feedback", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)
@@ -210,7 +211,7 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 }
 
 // isParkingFull reports whether the tenant or the key has no room for a further parked entry. All tenants together have
-// room for 2*MaxParked entries. One tenant's share must not exceed the free room.
+// room for 2*MaxParked entries. No tenant may use more room than is left for the others.
 func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
 	tenantCount := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)

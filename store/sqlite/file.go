@@ -50,8 +50,8 @@ func checkTables(c *conn) {
 	}
 }
 
-// setAside renames a damaged file with the WAL and the shared-memory file, without overwriting, and returns the new
-// name.
+// setAside renames a damaged file, its WAL and its shared-memory file, without overwriting other files, and returns the
+// new name.
 func setAside(path string, now time.Time) (string, error) {
 	base := path + ".corrupt-" + now.UTC().Format("20060102T150405Z")
 	aside := base

@@ -10,7 +10,8 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the note about a session from the distiller, the worker that proposes lessons; nil means none.
+// SessionNote returns the distiller's note about a session, or nil if there is none. The distiller is the worker that
+// proposes lessons.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
 		return c.queryBlob("SELECT data FROM marks WHERE sid = ?", sid)
@@ -24,7 +25,7 @@ func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, err
 	})
 }
 
-// EachNote calls fn with each tenant note that has a key beginning with prefix, in key order.
+// EachNote calls fn with each tenant note whose key begins with prefix, in key order.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	type note struct {
 		key  string
@@ -56,8 +57,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// WriteNotes writes session notes and tenant notes in one transaction. A missing session's note is dropped, and a
-// tenant note with nil data is deleted.
+// WriteNotes writes session notes and tenant notes in one transaction. A note about a missing session is dropped, and a
+// tenant note whose data is nil is deleted.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, sessionNotes map[session.ID][]byte, tenantNotes map[string][]byte) error {
 	return s.update(ctx, "write notes", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)

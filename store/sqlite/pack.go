@@ -13,8 +13,8 @@ import (
 const (
 	minPackedBytes   = 512       // shorter documents are not compressed
 	minZstdBytes     = 2 << 10   // shorter documents use s2 and a dictionary, in a quarter of zstd's time
-	minS2LongBytes   = 64 << 10  // longer documents use s2 alone: a third of zstd's time, a third more bytes
-	zstdWindowBytes  = 256 << 10 // memory kept by the encoder; most documents have some kilobytes
+	minS2LongBytes   = 64 << 10  // longer documents use s2 alone, in a third of zstd's time, but with a third more bytes
+	zstdWindowBytes  = 256 << 10 // memory kept by the encoder; most documents have a few kilobytes
 	maxUnpackedBytes = 256 << 20 // longest valid document
 	packS2           = 1         // first byte in an s2 document with the dictionary; JSON and zstd begin differently
 	packS2Long       = 2         // first byte in an s2 document without the dictionary
@@ -127,7 +127,7 @@ func unpackS2(doc []byte, maxBytes int, decode func(room, doc []byte) ([]byte, e
 
 // close releases the decoder. A closed packer must not be used.
 func (p *packer) close() {
-	p.once.Do(func() {}) // waits for a running initZstd
+	p.once.Do(func() {}) // waits until a running initZstd has ended
 	if p.dec != nil {
 		p.dec.Close()
 	}

@@ -59,7 +59,7 @@ func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, dest ...any)
 }
 
 // EachSample calls fn with each sample of tenant ("" for all tenants) created in [since, until), in write order. A zero
-// time means no bound. Samples written meanwhile can be included. The first error from fn ends the walk.
+// time means no bound. Samples that are written during the walk can be included. The first error from fn ends the walk.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
@@ -83,7 +83,7 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 }
 
 // SamplesAfter returns a page of the samples after position after ("" for the start), up to and including position
-// until ("" for the end). last is the last returned sample's position, or after if there is no sample.
+// until ("" for the end). last is the position of the last returned sample, or is equal to after if there is no sample.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)
 	for _, bound := range []struct {
@@ -120,7 +120,8 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return found.list, strconv.FormatInt(found.last, 10), err
 }
 
-// EachSession is like EachSample, for sessions started in [since, until) with their settled states, ordered by sid.
+// EachSession is like EachSample, for the sessions that started in [since, until), with their settled states. They are
+// ordered by sid.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.SettledState) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+settledColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
@@ -196,8 +197,8 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// scanPage reads rows until it has maxRows rows or pageBytes bytes; then more is true. It copies the last row's first
-// columns to key.
+// scanPage reads rows until it has maxRows rows or pageBytes bytes. If it stops there, more is true. It copies the last
+// row's first columns to key.
 func scanPage[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
 	size := 0
 	for r := range c.query(query, args...) {

@@ -11,7 +11,7 @@ const (
 	// schemaVersion is this release's schema; see migrations.
 	schemaVersion = 9
 	// lateExchangeVersion is the first schema that records exchanges arriving after their session's settlement. The
-	// migration to reopenVersion finds such exchanges in older files.
+	// migration to reopenVersion finds such exchanges in files from older releases.
 	lateExchangeVersion, reopenVersion = 4, 6
 	// echoVersion is the first schema with one row per echo.
 	echoVersion = 9
@@ -21,13 +21,14 @@ const (
 //
 // All tables refer to sessions.sid, a small integer, so a session's rows are neighbours in every index, and large
 // B-trees grow at the end. If an exchange, an echo or feedback arrives before the session's own data, the session gets
-// a row with data NULL.
+// a row in which data is NULL.
 //
-// data is JSON. items holds an exchange's new list items; copying them into data would take most of the encoding time.
-// k is the first 8 bytes of a text id's SHA-256. at, started and seen are Unix microseconds.
+// data is JSON. items holds an exchange's new list items. It is a separate column, because copying the items into data
+// would take most of the encoding time. k is the first 8 bytes of a text id's SHA-256. at, started and seen are Unix
+// microseconds.
 //
 // state is 0 before the session's data is written, then 1 (open), 2 (closed) or 3 (open, and set aside after a panic).
-// The index sessions_open has only rows with state 1, so that updating seen and data changes no index. A session with
+// The sessions_open index has only rows with state 1, so that updating seen and data changes no index. A session with
 // exchanges but without data, which a crash can leave, is also open.
 func migrations() []string {
 	return []string{`
@@ -133,8 +134,8 @@ CREATE TABLE echoes(gen INTEGER NOT NULL, k INTEGER NOT NULL, sid INTEGER NOT NU
   PRIMARY KEY(gen, k, sid)) WITHOUT ROWID;
 `
 
-// moveEchoes moves echoes from schema 8 to schema 9. Schema 8 had a log, and up to 128 sorted runs; two runs become a
-// generation. An echo was the key, the time and the session number.
+// moveEchoes moves the echoes from schema 8 to schema 9. Schema 8 had a log and up to 128 sorted runs. Two runs become
+// a generation. In schema 8 an echo was a key, a time and a session number.
 func moveEchoes(c *conn) {
 	for r := range c.query(`SELECT run / 2, v FROM (SELECT id >> 20 AS run, id, v FROM echo_blocks
 		UNION ALL SELECT (SELECT coalesce(max(run), 0) + 1 FROM echo_runs), rid, v FROM echo_log) ORDER BY run, id`) {
@@ -164,8 +165,8 @@ func readVersion(c *conn) int {
 	return int(v)
 }
 
-// migrate runs the missing scripts, each in a transaction with the version number. from is the schema version before,
-// or schemaVersion for an empty file.
+// migrate runs the missing scripts. Each script's transaction also writes the version number. from is the previous
+// schema version, or schemaVersion for an empty file.
 func migrate(c *conn) (from int) {
 	from = readVersion(c)
 	for v := from + 1; v <= schemaVersion && c.canContinue(); v++ {

@@ -48,9 +48,9 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	return r.row, true, err
 }
 
-// DueSessions returns at most limit open sessions started before the given time, oldest first (ties by id, then
-// tenant), after the previous call's last row (or the zero Row). Row.Unrated reports that no feedback exists, so most
-// sessions close without another read.
+// DueSessions returns at most limit open sessions that started before the given time, oldest first (ties by id, then
+// tenant). It continues after the previous call's last row; the zero Row means the start. Row.Unrated reports that no
+// feedback exists, so most sessions close without another read.
 func (s *Store) DueSessions(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
 		for r := range c.query(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),
@@ -107,9 +107,9 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 	})
 }
 
-// putRow writes a session's row, unless the stored row has a newer Seen. The row for a session that began while the
-// store did not answer (StartedOffline) replaces only another such row, and every other row replaces it. A closed
-// session stays closed.
+// putRow writes a session's row, unless the stored row has a newer Seen. If a session began while the store did not
+// answer (StartedOffline), its row replaces only another such row, and every other row replaces it. A closed session
+// stays closed.
 func (t *tx) putRow(r session.Row) {
 	tenant := t.findOrAddTenant(r.Tenant)
 	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL would mean a missing row
@@ -233,8 +233,8 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	})
 }
 
-// hashKey returns a text id's key, the first 64 bits of the SHA-256. Clients cannot cause equal keys for exchanges and
-// samples, because precept makes the ids. For feedback, onlyEntry compares the ids.
+// hashKey returns a text id's key, which is the first 64 bits of the id's SHA-256. Clients cannot cause equal keys for
+// exchanges and samples, because precept creates these ids. For feedback, onlyEntry compares the ids.
 func hashKey(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
@@ -254,7 +254,7 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// asideExchange is the value for an exchange in the column aside.out. Readmit leaves exchanges out, because the failed
+// asideExchange is the value for an exchange in the aside.out column. Readmit ignores exchanges, because the failed
 // step is not repeated for an exchange.
 const asideExchange = 2
 
@@ -290,7 +290,7 @@ func (t *tx) setAside(a *session.DeadLetter) {
 	}
 }
 
-// Readmit makes sessions due again that were set aside fewer than maxTries times, and returns how many.
+// Readmit makes the sessions due again that were set aside fewer than maxTries times, and returns their number.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	err = s.update(ctx, "readmit", func(t *tx) {
 		t.db.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)", stateOpen, stateAside, maxTries)

@@ -5,12 +5,12 @@
 // stored yet.
 //
 // Every write is one transaction, and every call ends when the context ends. Test errors with errors.Is. The caller can
-// repeat a write after ErrBusy, session.ErrDiskFull or an ended context, but not after session.ErrInvalid. After
+// retry a write after ErrBusy, session.ErrDiskFull or an ended context, but not after session.ErrInvalid. After
 // ErrCorrupt the caller opens the store again. Times have microsecond precision, in UTC.
 //
 // A commit does not sync the disk, so a power failure can undo the last transactions, each as a whole, unless Sync ran
-// after them. A write might have been stored although the context ended. The file must be on a local disk, because WAL
-// mode needs shared memory and reliable locks.
+// after them. If the context ends during a write, the write might still have been stored. The file must be on a local
+// disk, because WAL mode needs shared memory and reliable locks.
 package sqlite
 
 import (
@@ -38,8 +38,8 @@ type Options struct {
 	Now func() time.Time
 	// BusyTimeout is the longest wait for another process's lock; 0 means 2 s.
 	BusyTimeout time.Duration
-	// MaxParked limits one tenant's parked feedback entries; 0 means 100,000. All tenants together can have twice as
-	// many.
+	// MaxParked limits one tenant's parked feedback entries; 0 means 100,000. All tenants together can have twice that
+	// number.
 	MaxParked int
 	// MaxFeedback limits one session's feedback entries, and the entries parked under one key; 0 means
 	// session.MaxFeedback.
@@ -66,7 +66,7 @@ type Store struct {
 
 // Open opens the store at o.Path, creates the file if it is missing, and migrates an older schema.
 //
-// A file that is damaged or not a database is renamed to <name>.corrupt-<time> and replaced by an empty file; Notice
+// A file that is damaged or not a database is renamed to <name>.corrupt-<time> and replaced with an empty file; Notice
 // reports this. A database from another program or a newer release is refused.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = withDefaults(o)
@@ -156,7 +156,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 // checkFile reads the application id and the schema through a read-only connection, because a write connection would
 // switch another program's file to WAL mode. A missing file is created with mode 0600.
 func (s *Store) checkFile(ctx context.Context) error {
-	// Only the owner may read the conversations in the file. SQLite gives the WAL the file's mode.
+	// Only the owner may read the conversations in the file. SQLite creates the WAL with the same mode.
 	f, err := os.OpenFile(s.options.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
@@ -339,7 +339,8 @@ func (s *Store) close() error {
 	}
 	if s.fileCheck != nil {
 		all = append(all, <-s.writeConn)
-		// If the file was replaced, closing the connections would write pages into the new file. They stay open.
+		// If the file was replaced, closing the connections would write pages into the new file. Therefore they stay
+		// open.
 		if err := s.fileCheck.check(); err != nil {
 			return err
 		}

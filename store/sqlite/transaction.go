@@ -14,15 +14,15 @@ import (
 	"precept/internal/session"
 )
 
-// maxReaders is the number of read connections. With one connection, all reads would wait behind a read from a slow
-// disk.
+// maxReaders is the number of read connections. With one connection, a read from a slow disk would delay all other
+// reads.
 const maxReaders = 8
 
-// read runs fn on a read connection, in a new goroutine. When ctx ends, read interrupts SQLite and returns. fn can
-// still run after that while SQLite waits for the disk, so fn must not read changing variables or write the caller's
+// read runs fn on a read connection, in a new goroutine. When ctx ends, read interrupts SQLite and returns. If SQLite
+// is waiting for the disk, fn can still run after that, so fn must not read changing variables or write the caller's
 // variables. Close waits for such a read.
 //
-// A panic in fn continues in the caller.
+// A panic in fn continues in the caller's goroutine.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
 	var zero T
 	slot, err := take(ctx, s, s.readers)
@@ -180,7 +180,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 		return err
 	}
 	committed := false
-	defer func() { // a panic, too, must not leave the connection in a transaction
+	defer func() { // even a panic must not leave the connection in a transaction
 		if !committed {
 			err = cmp.Or(err, c.rollback())
 		}
@@ -270,7 +270,7 @@ func (s *Store) Sync(ctx context.Context) error {
 	}
 	defer func() { s.writeConn <- c }()
 	// fsync covers writes through any descriptor for the file. Closing this descriptor releases no lock, because SQLite
-	// has none on the WAL.
+	// holds no lock on the WAL.
 	f, err := os.OpenFile(s.options.Path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the last checkpoint removed the WAL, and synced the file

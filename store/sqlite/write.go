@@ -8,10 +8,10 @@ import (
 	"precept/internal/session"
 )
 
-// Write stores a batch in one transaction. It keeps stored rows with a newer Seen, stored exchanges and stored echoes;
-// a sample replaces the one with the same id. So a batch can be written again.
+// Write stores a batch in one transaction. It keeps stored rows with a newer Seen, stored exchanges and stored echoes.
+// A sample replaces the stored sample with the same id. A batch can therefore be written again.
 //
-// After session.ErrInvalid nothing was stored, and one of the values can never be stored.
+// If the error is session.ErrInvalid, nothing was stored, and at least one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	docs, err := b.Documents() // encoding is half the work, and needs no write connection
 	var compressed packedDocuments
@@ -130,8 +130,8 @@ func (t *tx) putSample(m session.StoredSample, data []byte) {
 	}
 }
 
-// nextSample returns the next sample's row number. SQLite would reuse a deleted newest sample's number, and a reader
-// would miss the new one.
+// nextSample returns the next sample's row number. If the newest sample was deleted, SQLite would reuse its number, and
+// a reader would miss the new sample.
 func (t *tx) nextSample() int64 {
 	if t.sampleRow == 0 {
 		t.sampleRow = 1 + max(

@@ -85,7 +85,7 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 	t.Fatalf("node %s did not report a complete Cluster within %v:\n%s", n.Addr, startLimit, info)
 }
 
-// MoveSlot moves a slot and the keys from one node to another, key by key, like redis-cli.
+// MoveSlot moves a slot and its keys from one node to another, key by key, like redis-cli.
 func (c *Cluster) MoveSlot(slot string, from, to *Redis) error {
 	source, err := from.Do("CLUSTER", "MYID")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// startLimit is the longest server start on a loaded machine.
+// startLimit is the longest time that a server needs to start on a loaded machine.
 const startLimit = 30 * time.Second
 
 // Redis is a real Redis server that runs until the test ends.
@@ -74,7 +74,7 @@ func (r *Redis) Start() error {
 	}
 	if r.script != "" {
 		options := fmt.Sprintf("redis-server - --port %s --bind 127.0.0.1 --dir '%s'", port, r.dir)
-		r.cmd = exec.Command("sh", "-c", strings.Replace(r.script, "redis-server -", options, 1)) //nolint:gosec,noctx // as above
+		r.cmd = exec.Command("sh", "-c", strings.Replace(r.script, "redis-server -", options, 1)) //nolint:gosec,noctx // see above
 	}
 	if err := r.cmd.Start(); err != nil {
 		return err

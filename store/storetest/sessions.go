@@ -155,7 +155,7 @@ func testDueUnrated(t tester, s Store) {
 	}
 }
 
-// testDueOrder tests that due sessions (open, and old enough to close) are listed in start order, also after a later
+// testDueOrder tests that due sessions (open, and old enough to close) are listed in start order, even after a later
 // row.
 func testDueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 3, 9), row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 4, 4)}})

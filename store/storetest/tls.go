@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// TLSFiles holds paths to PEM files: a test CA's certificate, and a certificate for 127.0.0.1 with the key, for servers
+// TLSFiles holds paths to PEM files: a test CA's certificate, and a certificate for 127.0.0.1 with its key, for servers
 // and clients.
 type TLSFiles struct{ CA, Cert, Key string }
 
@@ -82,14 +82,14 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args returns redis-server options for a further TLS port. authClients is "yes" (client certificates are required) or
-// "no".
+// Args returns redis-server options for an additional TLS port. authClients is "yes" (client certificates are required)
+// or "no".
 func (t *TLSFiles) Args(port, authClients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", t.Cert, "--tls-key-file", t.Key, "--tls-ca-cert-file", t.CA, "--tls-auth-clients", authClients}
 }
 
-// StartRedisTLS starts a Redis server with a further TLS port, and returns its address. authClients is as in Args.
-// Without TLS in redis-server, the test is skipped.
+// StartRedisTLS starts a Redis server with an additional TLS port, and returns that port's address. authClients is as
+// in Args. If redis-server was built without TLS, the test is skipped.
 func StartRedisTLS(t *testing.T, files *TLSFiles, authClients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	skipWithoutTLS(t)

@@ -1,8 +1,8 @@
 -- Sets aside the sessions and exchanges at which a step panicked, and readmits sessions. Marks are in the hash 'aside', by session and
--- exchange. A mark is a state, a count (6 digits) and a document. States: 1: a session set aside, 0: a readmitted session, 2: an
--- exchange.
--- ARGV, any number of: 'out', session, exchange ('': the session itself), document, score; or 'in', session, and the number of tries at
--- which a session stays aside. Returns the number of readmitted sessions.
+-- exchange. A mark is a state, a count (6 digits) and a document. The state is 1 for a session that is set aside, 0 for a readmitted
+-- session, and 2 for an exchange.
+-- ARGV, any number of: 'out', session, exchange ('': the session itself), document, score; or 'in', session, and the number of tries
+-- from which a session stays set aside. Returns the number of readmitted sessions.
 local n = 0
 local marks = A .. 'aside'
 
@@ -28,7 +28,7 @@ local function setAside()
   end
 end
 
--- readmit readmits a session set aside fewer times than maxTries.
+-- readmit readmits a session that was set aside fewer than maxTries times.
 local function readmit()
   local id, maxTries = arg(), tonumber(arg())
   local value = call('HGET', marks, aside(id, ''))

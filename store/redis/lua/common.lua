@@ -4,8 +4,8 @@
 local call = redis.call
 local P = string.sub(KEYS[1], 1, -2)
 
--- A script that stops at a denied command leaves a part written, and a repeated call skips the rest. Each script therefore first checks
--- the user's permissions for all 'commands' (script.go). Redis before 7 has no such check.
+-- If a script stopped at a denied command, some of its writes would be done, and a repeated call would skip the rest. Each script
+-- therefore first checks the user's permissions for all 'commands' (script.go). Redis before 7 has no such check.
 local denied = {}
 for _, name in ipairs(redis.acl_check_cmd and commands or {}) do
   local known, allowed = pcall(redis.acl_check_cmd, name, name == 'publish' and ARGV[2] or KEYS[1])
@@ -21,8 +21,8 @@ local function arg()
 end
 local function more() return at < #ARGV end
 
--- A is the prefix for the lists with the sessions of all tenants in a shard. The tenant N follows each session. The old layout has such
--- lists for each tenant.
+-- A is the prefix for the lists with the sessions of all tenants in a shard. In these lists the tenant N follows each session. The old
+-- layout has such lists for each tenant.
 local sharded = ARGV[1] ~= ''
 local N = string.sub(ARGV[1], 2)
 local A = sharded and string.sub(P, 1, -18) .. 'all:' or P
@@ -38,7 +38,7 @@ if not sharded and not isCommon then
   if moving then call('SET', P .. 'touched', '1') end
 end
 
--- key is the key for one session's values.
+-- key returns the key for one session's values.
 local digits = string.rep('%02x', 16)
 local noted = {}
 local function key(kind, id)
@@ -81,7 +81,7 @@ local function done()
   if last ~= first then call('HSET', T, 'q', string.format('%.0f', last)) end
 end
 
--- mention adds a session to the list that Forget and Retain read.
+-- mention adds a session to 'seen', the list that deletions by tenant and by age read.
 local function mention(id, score)
   call('ZADD', P .. 'seen', 'NX', score, id)
   if sharded then call('SADD', A .. 'tenants', N) end
@@ -93,7 +93,7 @@ local function undue(begun, id) call('ZREM', A .. 'due', begun .. id .. N) end
 local function unsettled(id) call('SADD', A .. 'unsettled', id .. N) end
 local function settled(id) call('SREM', A .. 'unsettled', id .. N) end
 
--- aside is a mark's field: the session, the exchange, and in a sharded store a zero byte and the tenant.
+-- aside returns a mark's field: the session, the exchange and, in a sharded store, a zero byte and the tenant.
 local function aside(id, exchange) return id .. exchange .. (sharded and '\0' .. N or '') end
 
 -- Small values are in hashes that the server can pack: 16,384 for each tenant in the old layout, and 64 in each shard.

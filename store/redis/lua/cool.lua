@@ -1,5 +1,5 @@
 -- Deletes the exchanges in sessions after a consumer group has acknowledged the samples. The session's 'cool' holds the deleted
--- exchanges' names (8 bytes each), so that a repeated delivery does not store an exchange again, and the session's samples stay when
+-- exchanges' names (8 bytes each). A repeated delivery therefore does not store an exchange again, and the session's samples stay when
 -- samples are built again from later exchanges. An earlier release stored '1' instead of the names.
 -- ARGV: the group's position in the stream (milliseconds, number), a time: sessions seen at that time or later stay; then any number of
 -- sessions. Returns the number of deleted exchanges, and the number of sessions waiting for the group or for a settlement.

@@ -1,4 +1,4 @@
--- Deletes fields in a hash, or without fields the key.
+-- Deletes fields in a hash or, if no fields are given, the whole key.
 -- ARGV: the key's name; then any number of fields.
 local name = P .. arg()
 if not more() then call('DEL', name) end

@@ -1,5 +1,5 @@
--- Copies entries from the old sample stream into a shard's stream, in the same order. Entries up to the end of the new stream are there
--- already.
+-- Copies entries from the old sample stream into a shard's stream, in the same order. Entries up to the end of the new stream are
+-- already there.
 -- ARGV, any number of: session, entry, the entry's milliseconds, sample, family, tenant, agent, time, time in microseconds.
 while more() do
   local id, entry, ms, name, family, tenant, agent, created, score = arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg()

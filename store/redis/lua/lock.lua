@@ -1,5 +1,6 @@
--- Acquires, renews or ends a lease. The key's value is a number, a blank and the owner. Only earlier releases use the number.
--- ARGV: 'take', name, owner, milliseconds; or 'free', name, owner. Returns 0 if another owner holds the lease at 'take', else 1.
+-- Acquires, renews or ends a lease. The key's value is a number, a space and the owner. Only earlier releases use the number.
+-- ARGV: 'take', name, owner, milliseconds; or 'free', name, owner. Returns 0 if 'take' finds that another owner holds the lease, else
+-- 1.
 local op, lock, owner = arg(), P .. 'lock:' .. arg(), arg()
 local held = call('GET', lock)
 local mine = held and string.match(held, '^%d+ (.*)$') == owner

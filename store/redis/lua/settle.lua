@@ -3,7 +3,7 @@
 -- ARGV, any number of: session, old version, new version, settlement, feedback state, number of rows; for each row: digest,
 -- name, number of deltas; for each delta: field, value; then the deltas for the log.
 -- Returns for each step the call's number in the shard, or 0 if the step was not applied. A shard's log has an entry for each of the
--- last calls: the tenant, and the deltas unless the deltas are long. If a number has no entry, readers know that the log is incomplete.
+-- last calls: the tenant and, unless they are too long, the deltas. If a number has no entry, readers know that the log is incomplete.
 local maxCalls, maxBytes = 32, 32768
 -- moved is the call's number; nil means that no step was applied so far.
 local results, moved, log = {}, nil, {}

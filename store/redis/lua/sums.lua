@@ -1,5 +1,5 @@
--- Adds the totals of a tenant in the old layout to a shard's totals, once. A repeated call adds the difference. Adds the tenant to the
--- tenants with parked feedback, or removes the tenant.
+-- Adds the totals of a tenant in the old layout to a shard's totals, once. A repeated call adds the difference. Also adds the tenant to
+-- the tenants with parked feedback, or removes the tenant from them.
 -- ARGV, any number of: total, number.
 while more() do
   local name, n = arg(), arg()

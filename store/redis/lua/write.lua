@@ -1,9 +1,10 @@
 -- Writes rows, echoes, exchanges and samples, in any number and order. Everything may be repeated.
 -- ARGV, any number of: a letter for the operation, and the arguments that the operation's function reads. Returns 0 if a unit's row was
--- not written because another replica has written the row meanwhile, else 1.
+-- not written because another replica has written the row in the meantime, else 1.
 
 -- row writes a session's row. The session's 'h' is the head: start (8 bytes), last use (8) and closed (1). 'd' is the data, and 'a' the
--- settlement. 'i' exists for a stand-in. Any other row replaces a stand-in.
+-- settlement. 'i' exists for a stand-in, the row of a session that began while the store did not answer. Any other row replaces a
+-- stand-in.
 local function row()
   local id, begun, seen, score, closed, standin, data, sequence = arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local s = key('s', id)
@@ -40,7 +41,7 @@ local function row()
   if closed == '0' and begun ~= was.begun then due(begun, id) end
 end
 
--- unit writes a unit's row, which several replicas write, if the stored data is still the data with which the row was merged.
+-- unit writes a unit's row if the stored data is still the data with which the row was merged. Several replicas can write this row.
 local taken = 1
 local function unit()
   local was = arg()
