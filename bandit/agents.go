@@ -2,13 +2,14 @@ package bandit
 
 import "precept/bandit/trial"
 
-// maxAgents bounds a tenant's agents counted by name, because a client may send a new name for each job.
+// maxAgents is how many of a tenant's agents are counted by name. A limit is needed because a client may send a new
+// name for each job.
 const maxAgents = 32
 
 const otherAgents = "other"
 
-// BoundNames replaces the agent by otherAgents, and the model by trial.OtherModels, if the name is new and the tenant
-// has the maximum number of names.
+// BoundNames replaces a new agent name by otherAgents, and a new model name by trial.OtherModels, if the tenant already
+// has the maximum number of such names.
 func (c *Chooser) BoundNames(a *trial.Assignment) {
 	a.Model = c.trialCounters.CountedModelName(a.Model)
 	if a.Category == "" {
@@ -30,7 +31,8 @@ func (c *Chooser) countedCategory(a *trial.Assignment) string {
 	return category
 }
 
-// withCountedAgent replaces a new agent in a category by otherAgents beyond maxAgents. The caller holds mu.
+// withCountedAgent replaces a new agent in a category by otherAgents if maxAgents agents are known. The caller holds
+// mu.
 func (c *Chooser) withCountedAgent(category string) string {
 	agent, model, length := trial.CategoryParts(category)
 	if _, known := c.agents[agent]; known || len(c.agents) < maxAgents || agent == otherAgents || length == "" {

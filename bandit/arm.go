@@ -21,7 +21,7 @@ type arm struct {
 // localState is what only this process knows about an arm.
 type localState struct {
 	provisional [armFieldCount]int64 // sums over open sessions
-	snapshots   snapshots            // earlier evidence
+	snapshots   snapshots            // sums at earlier moments
 }
 
 // discounted is evidence weighted by age.
@@ -98,5 +98,5 @@ type snapshot struct {
 
 type snapshots struct {
 	list     []snapshot
-	interval int64 // rewarded injections between two snapshots, in millionths
+	interval int64 // number of rewarded injections between two snapshots, in millionths
 }

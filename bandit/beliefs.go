@@ -22,14 +22,15 @@ func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
 	return open > 0 || c.trialCounters.TrialPicks(k, name) > 0
 }
 
-// PosteriorFromCounters returns the belief from the counters alone, identical on every replica and after a restart.
-// Posterior also uses the rewards in open sessions, and change points (sudden changes in the rewards) within a day.
+// PosteriorFromCounters returns the belief from the counters alone, so the belief is identical on every replica and
+// after a restart. Posterior also uses the rewards in open sessions, and change points (sudden changes in the rewards)
+// within a day.
 func (c *Chooser) PosteriorFromCounters(action Action) Posterior {
 	return c.posterior(action, (*arm).counted, false)
 }
 
-// posterior returns the belief from the evidence that readEvidence returns. With withOpen, picks in open sessions also
-// count towards a planned trial.
+// posterior returns the belief from the evidence that readEvidence returns. If withOpen is true, picks in open sessions
+// also count towards a planned trial.
 func (c *Chooser) posterior(action Action, readEvidence evidenceFunc, withOpen bool) Posterior {
 	var open int64
 	if withOpen && action.Trial != "" {
@@ -48,8 +49,8 @@ func (c *Chooser) posterior(action Action, readEvidence evidenceFunc, withOpen b
 	}
 }
 
-// Baseline returns the number of rewarded sessions in a category (agent, model and message length), and their rewards
-// minus the predicted lesson effects, summed.
+// Baseline returns the number of rewarded sessions in a category (agent, model and message length), and the sum of
+// their rewards minus the predicted lesson effects.
 func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -72,7 +73,8 @@ func (c *Chooser) IsModelUnseen(k trial.Arm, model string) bool {
 	return c.trialCounters.IsModelUnseen(k, model)
 }
 
-// RawCounts returns the summed rewards y with the lesson as successes, and summed 1 - y as failures.
+// RawCounts returns sums over the rewards y with the lesson: the sum of y as successes, and the sum of 1 - y as
+// failures.
 func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 	s := c.trialCounters.Stats(k)
 	return s.Rewards.Y1, max(0, s.Rewards.M1-s.Rewards.Y1)
@@ -99,9 +101,9 @@ func (c *Chooser) armEvidence(k trial.Arm, readEvidence evidenceFunc) evidence {
 	return readEvidence(a, c.ageWeights)
 }
 
-// prior returns an action's prior mean effect. An edited text, and a lesson that supersedes another, start from half
-// the old lesson's mean. The result is always positive, because a lesson without an expected gain would never be tried.
-// The caller holds mu.
+// prior returns an action's prior mean effect. An edited text starts from half the old text's mean. A lesson that
+// supersedes another starts from half the other lesson's mean. The result is always positive, because a lesson without
+// an expected gain would never be tried. The caller holds mu.
 func (c *Chooser) prior(action Action, readEvidence evidenceFunc) float64 {
 	newLessonMean := c.priors.mean(action.Confidence)
 	parent, floor := c.previousArm(action), minPriorMean
@@ -117,8 +119,8 @@ func (c *Chooser) prior(action Action, readEvidence evidenceFunc) float64 {
 	return math.Max(floor, c.priors.posterior(c.armEvidence(parent, readEvidence), newLessonMean).mean/2)
 }
 
-// previousArm returns the arm for the lesson's previous text: the arm with the same slug and the latest first use
-// before this arm. The caller holds mu.
+// previousArm returns the arm of the lesson's previous text. Among the arms with the same slug that were used before
+// this arm, it is the one whose first use is the latest. The caller holds mu.
 func (c *Chooser) previousArm(action Action) trial.Arm {
 	texts := c.arms[action.Slug]
 	if texts == nil || (texts.next == nil && texts.key == action.Arm) {

@@ -7,13 +7,13 @@ import (
 )
 
 // Change points. A new model or a different code base can turn a helpful lesson into a harmful one. The discount by age
-// forgets old evidence only within weeks, so the chooser searches each arm's rewards for a change, and gives earlier
-// evidence almost no weight.
+// takes weeks to forget old evidence. Therefore the chooser searches each arm's rewards for a change, and gives the
+// evidence before the change almost no weight.
 //
-// The report is unaffected: it keeps every session.
+// The report is unaffected, because it keeps every session.
 const (
-	minChangeDeviations = 3.5  // standard errors; large, because each arm is tested many times
-	minChangeShift      = 0.04 // in reward units; a smaller change may come from expectations that are still being learned
+	minChangeDeviations = 3.5  // standard errors; large because each arm is tested many times
+	minChangeShift      = 0.04 // in reward units; a smaller change may come from expectations still being learned
 	minChangeSessions   = 30   // minimum sessions with the lesson, before and after the change
 	oldEvidenceWeight   = 0.05 // weight for the evidence before the change point
 )
@@ -49,7 +49,8 @@ func (a *arm) takeSnapshot() {
 	m.list = append(m.list, snapshot{buckets[len(buckets)-1].day, total})
 }
 
-// changePoint returns when the rewards with the lesson changed most, if the change is significant. The caller holds mu.
+// changePoint returns the moment at which the rewards with the lesson changed most, if that change is significant. The
+// caller holds mu.
 func (a *arm) changePoint(buckets []bucket) (point snapshot, found bool) {
 	var total [armFieldCount]int64
 	if a.local != nil {

@@ -15,11 +15,11 @@ import (
 // with a slightly negative mean would never be tried again.
 const drawTemperature = 0.25
 
-// rankingTemperature is the drawTemperature for the order among eligible lessons. If many lessons match, noise in the
-// order costs more than exploration gains.
+// rankingTemperature is like drawTemperature, but for the order among eligible lessons. If many lessons match, noise in
+// the order costs more than exploration gains.
 const rankingTemperature = 0.15
 
-// seasonedPicks is the number of picks from which bad luck at the start no longer explains a negative mean.
+// seasonedPicks is the number of picks after which bad luck at the start no longer explains a negative mean.
 const seasonedPicks = 200
 
 // isBenched reports whether a lesson is expected to harm. With a threshold at 0 for all lessons, simulations lost three
@@ -35,21 +35,21 @@ func (b belief) isBenched() bool {
 // leaningPicks is the minimum number of picks for isLeaning. With fewer picks, the belief depends mainly on the prior.
 const leaningPicks = 50
 
-// isLeaning reports whether a lesson probably helps (its mean effect is more than one standard deviation above 0), so
-// that the lesson can be withheld less often.
+// isLeaning reports whether a lesson probably helps: its mean effect is more than one standard deviation above 0. Such
+// a lesson can be withheld less often.
 func (b belief) isLeaning() bool { return b.picks >= leaningPicks && b.mean > math.Sqrt(b.variance) }
 
 // trustedSpread is the number of standard deviations by which a trusted lesson's mean effect must exceed 0.
 const trustedSpread = 1.7
 
-// isTrusted reports whether a lesson is withheld as rarely as a proven lesson. If later sessions show that early
-// successes were luck, the lesson loses this trust and is withheld more often again.
+// isTrusted reports whether a lesson may be withheld as rarely as a proven lesson. If later sessions show that early
+// successes were luck, isTrusted becomes false and the lesson is withheld more often again.
 func (b belief) isTrusted() bool {
 	return b.picks >= seasonedPicks && b.mean > trustedSpread*math.Sqrt(b.variance)
 }
 
-// choose returns the best fresh actions for the remaining slots. In the fraction ProbeShare of sessions, the last slot
-// goes to a benched action: the one with the best draw from the full posterior. The draw favours actions with little
+// choose returns the best fresh actions for the remaining slots. In a share ProbeShare of the sessions, the last slot
+// goes to a benched action: the one with the best draw from its full posterior. Such a draw favours actions with little
 // expected harm.
 func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {
@@ -129,7 +129,7 @@ type candidate struct {
 	action      Action
 	posterior   Posterior
 	score       float64
-	isProbe     bool // a benched lesson, picked in one of the sessions that try such lessons
+	isProbe     bool // the lesson is benched, and the session is one of the few that try such lessons
 	modelUnseen bool // the evidence comes from other models only, and Config.Retest withholds the full share
 }
 
@@ -139,19 +139,19 @@ func (c *candidate) onTrial() bool { return c.action.Epsilon > 0 && !c.posterior
 type Beliefs interface {
 	Posterior(c Action) Posterior
 	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, before random decisions
-	Baseline(category string) (n, sum float64)         // session count, and the rewards less the lesson effects, summed
+	Baseline(category string) (n, sum float64)         // session count, and the sum of rewards minus lesson effects
 	RawCounts(a trial.Arm) (successes, failures float64)
 	IsModelUnseen(a trial.Arm, model string) bool // see trial.Counters
 }
 
-// Posterior is the belief about an arm. Earn, Prove and All are settings (config.go).
+// Posterior is the belief about an arm. Earn, Prove and All are settings in config.go.
 type Posterior struct {
 	Mean, Var   float64 // effect
 	MatchEffect float64 // change in expected reward given the match
-	Leaning     bool    // positive by more than one standard deviation; Earn halves the withheld share
-	Trusted     bool    // more than 1.7 standard deviations after 200 picks; Earn withholds only 0.05
-	Proven      bool    // the e-value for help reached 20; Earn withholds only 0.05, for any objective but All
-	Concluded   bool    // trial.Progress.Concluded; Prove withholds only 0.05
-	TrialEnded  bool    // the trial has ended, by width or planned picks
-	Benched     bool    // expected to harm, and tried in ProbeShare of the sessions only
+	Leaning     bool    // more than one standard deviation above 0; Earn halves the withheld share
+	Trusted     bool    // more than 1.7 standard deviations above 0 after 200 picks; Earn withholds only 0.05
+	Proven      bool    // the e-value for help reached 20; Earn withholds only 0.05, with every objective except All
+	Concluded   bool    // see trial.Progress.Concluded; Prove withholds only 0.05
+	TrialEnded  bool    // the trial has reached its width or its planned number of picks
+	Benched     bool    // the lesson is expected to harm, and is tried only in a share ProbeShare of the sessions
 }

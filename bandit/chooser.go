@@ -15,12 +15,12 @@ import (
 //
 // Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or a few numbers, or to
 // replace ageWeights or priors, so a request waits at most for a map insert or for one arm's six sums. No lock in
-// package trial is taken under Chooser.mu or arm.mu.
+// package trial is taken while Chooser.mu or arm.mu is held.
 type Chooser struct {
 	trialCounters *trial.Counters
 
 	mu             sync.RWMutex
-	arms           map[string]*arm                       // by slug: the arms for all of a lesson's texts, linked by next
+	arms           map[string]*arm                       // by slug: the arms of all texts of a lesson, linked by next
 	categories     map[string]*baseline                  // by category scope
 	cells          map[string]*[baselineFieldCount]int64 // sums over the sessions with the same facts, by cellScope
 	agents         map[string]struct{}                   // agents counted by name (BoundNames)
@@ -50,8 +50,8 @@ func newChooser(measured *trial.Counters) *Chooser {
 // TrialCounters returns the trial counters, the only input for a report's effects.
 func (c *Chooser) TrialCounters() *trial.Counters { return c.trialCounters }
 
-// NewMeasurement returns a measurement for a pick's outcomes (trial.Counters.NewMeasurement). The chooser reads no
-// outcome.
+// NewMeasurement returns a measurement for a pick's outcomes, as trial.Counters.NewMeasurement does. The chooser itself
+// reads no outcome.
 func (c *Chooser) NewMeasurement(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Totals) trial.Measurement {
 	return c.trialCounters.NewMeasurement(k, eps, outcomes, from)
 }
@@ -103,7 +103,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	}
 }
 
-// arm returns an arm's state. If the arm is missing, the result is nil, or a new arm if create is true.
+// arm returns an arm's state. If the arm is missing, arm adds it if create is true, and otherwise returns nil.
 func (c *Chooser) arm(k trial.Arm, create bool) *arm {
 	c.mu.RLock()
 	a := c.find(k)

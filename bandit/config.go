@@ -7,9 +7,9 @@ type Objective string
 // operators who withhold no lessons.
 const (
 	Uplift Objective = "uplift" // Thompson sampling on the effect measured with withheld picks
-	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
+	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by the sessions' difficulty
 	Random Objective = "random" // K matches, drawn at random
-	All    Objective = "all"    // every match may be picked, ordered by confidence and slug, even if expected to do harm
+	All    Objective = "all"    // every match may be picked, even with expected harm; ordered by confidence and slug
 )
 
 // Holdout is the rule for how long a lesson keeps the full withheld share.
@@ -43,7 +43,7 @@ const ProbeShare = 0.02
 
 // Fixed withholding probabilities.
 const (
-	minEpsilon   = 0.05 // after the verdict, when more data changes little
+	minEpsilon   = 0.05 // once there is a verdict, and more data changes little
 	probeEpsilon = 0.50 // for a benched lesson: groups of equal size show the effect with the fewest picks
 )
 

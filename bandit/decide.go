@@ -6,10 +6,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// Decide makes one turn's decisions and returns the new picks, injected and withheld, by rank. A caller can pass all
-// matches at every turn, because earlier decisions do not change.
+// Decide makes one turn's decisions and returns the new picks, both injected and withheld, ordered by rank. A caller
+// can pass all matches at every turn, because earlier decisions do not change.
 //
-// A withheld pick keeps its slot. With a substitute in the slot, the comparison would be between two lessons.
+// A withheld pick keeps its slot. If another lesson took the slot, the experiment would compare two lessons.
 func Decide(
 	cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int,
 ) []trial.Pick {
@@ -45,8 +45,8 @@ func recordPassReasons(a *trial.Assignment, cfg Config, b Beliefs, session strin
 	}
 }
 
-// fitRoom drops each pick that exceeds the remaining room (bytes). It runs before lessons are withheld at random,
-// because a withheld pick also uses room.
+// fitRoom drops each pick that is larger than the remaining room in bytes. It runs before lessons are withheld at
+// random, because a withheld pick also uses room.
 func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
@@ -61,8 +61,8 @@ func (c Config) fitRoom(chosen []candidate) []candidate {
 	})
 }
 
-// startAssignment decides, in the first call for a session, whether it is a control session, and freezes the expected
-// reward without a lesson.
+// startAssignment does nothing after the first call for a session. The first call decides whether the session is a
+// control session, and freezes the expected reward without a lesson.
 func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) {
 	if !a.FlipControl(cfg.Salt, session, cfg.Control) {
 		return
@@ -78,7 +78,7 @@ func startAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string)
 	a.Base = trial.Round(clip(y, 0, 1))
 }
 
-// startBase is the assumed mean reward in a category without sessions. It weighs as much as baseWeight sessions.
+// startBase is the assumed mean reward in a category without sessions. It has the weight of baseWeight sessions.
 const startBase, baseWeight = 0.5, 10
 
 // matchDamping is the part of a match effect (how much harder or easier sessions with the match are) that enters a
@@ -89,7 +89,8 @@ const startBase, baseWeight = 0.5, 10
 // The report is unaffected: an effect is unbiased for any centre fixed before the random decision.
 const matchDamping = 0.65
 
-// recordMatches records and returns the actions that are new to the session. A forced action is not a match.
+// recordMatches returns the actions that are new to the session, and records them as matches. A forced action is not a
+// match.
 func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []candidate) {
 	isFirst := !a.HasMatchOrLoop()
 	for _, c := range actions {

@@ -20,8 +20,8 @@ func (a *arm) add(ds []trial.Delta) {
 	a.takeSnapshot()
 }
 
-// discounted returns the evidence discounted by age, computed once a day and after each change. Adding the buckets in
-// day order makes replicas agree to the last bit.
+// discounted returns the evidence discounted by age. It computes the evidence once a day and after each change. The
+// buckets are added in day order, so that replicas agree to the last bit.
 func (a *arm) discounted(t *ageWeights) evidence {
 	if a.cached == nil || a.cached.stamp != t.stamp {
 		a.cached = &discounted{t.stamp, a.history(t)}
@@ -29,7 +29,7 @@ func (a *arm) discounted(t *ageWeights) evidence {
 	return a.cached.evidence
 }
 
-// counted returns the evidence without rewards in open sessions, and with change points between days only.
+// counted returns the evidence without rewards in open sessions. It considers only change points between days.
 func (a *arm) counted(t *ageWeights) evidence {
 	return (&arm{buckets: a.buckets}).history(t)
 }

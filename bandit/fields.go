@@ -8,9 +8,9 @@ const (
 	fSumWithheld   = "s0"     // per arm and day: residuals with the lesson withheld
 	fSumUnpicked   = "su"     // per arm and day: residuals with a match but no pick
 	fGraded        = "graded" // global: number of rewards other than 0 and 1
-	fSquares       = "res2"   // global: squared residuals of the whole prediction, summed
+	fSquares       = "res2"   // global: sum of the whole prediction's squared residuals
 	fCategoryCount = "cn"     // per category: rewarded sessions
-	fCategorySum   = "cs"     // per category: rewards minus the predicted lesson effects, summed
+	fCategorySum   = "cs"     // per category: sum of rewards minus the predicted lesson effects
 )
 
 const categoryPrefix = "x:"
@@ -31,7 +31,7 @@ func parseScopeKind(scope string) scopeKind {
 	switch {
 	case scope == "":
 		return globalKind
-	case trial.Arm(scope).IsRule(): // the arm for a rules file section, which the chooser does not choose
+	case trial.Arm(scope).IsRule(): // a rules file section's arm, which the chooser does not choose
 		return otherKind
 	case trial.IsArm(scope):
 		return armKind

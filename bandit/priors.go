@@ -20,7 +20,7 @@ type Priors struct {
 
 	Regression *Regression `json:"regression,omitempty"` // nil below RefitEvery rewards
 
-	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, open sessions included; 0 means not known
+	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, including open sessions; 0 means unknown
 }
 
 // Starting values, also for the pseudoLessons in a refit.
@@ -30,7 +30,7 @@ const (
 	startMatchVariance  = 0.1 * 0.1
 	startRewardVariance = 0.24 // variance of a binary reward
 
-	minMeanEffect    = 0.01 // a refit never goes below the three minima
+	minMeanEffect    = 0.01 // a refit never goes below the three minima here
 	minPriorVariance = 0.0002
 	minMatchVariance = 0.0005
 	pseudoLessons    = 10    // lessons with the starting values that a refit adds to the tenant's lessons
@@ -80,7 +80,7 @@ func newEvidence(s [armFieldCount]float64) evidence {
 	return evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}
 }
 
-// nonNegative removes negative counts. A count is negative if a correction arrives before the reward that it corrects.
+// nonNegative replaces negative counts. A count is negative if a correction arrives before the reward that it corrects.
 func (e evidence) nonNegative() evidence {
 	pair := func(n, s *float64) {
 		if !(*n > 0) || math.IsNaN(*s) {
@@ -96,8 +96,8 @@ func (e evidence) nonNegative() evidence {
 // belief holds an arm's mean and variance, for the effect and for the match effect.
 type belief struct{ mean, variance, matchEffect, matchVariance, picks float64 }
 
-// posterior returns a linear model's posterior: with a match, the expected residual is the match effect, plus the
-// effect if the lesson was injected. The noise variance is RewardVariance.
+// posterior returns a linear model's posterior. In the model, the expected residual in a session with a match is the
+// match effect, plus the lesson's effect if the lesson was injected. The noise variance is RewardVariance.
 func (p Priors) posterior(e evidence, priorMean float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.withheld+e.unpicked, e.withheldSum+e.unpickedSum
@@ -114,8 +114,8 @@ func (p Priors) posterior(e evidence, priorMean float64) belief {
 	}
 }
 
-// refit fits the priors to the arms' evidence in three expectation maximisation steps. It adds pseudoLessons lessons,
-// so that few lessons change the priors little.
+// refit fits the priors to the arms' evidence in three expectation maximisation steps. It adds pseudoLessons artificial
+// lessons, so that a tenant's first few lessons change the priors little.
 func (p Priors) refit(arms []evidence) Priors {
 	for range 3 {
 		bs := make([]belief, len(arms))

@@ -22,8 +22,8 @@ type part struct {
 }
 
 // AddProvisional adds an open session's current reward to the chooser's evidence, but not to the report. In a report,
-// shorter sessions would count first, and a lesson that shortens sessions would seem to help. For the chooser this
-// error is small, while ignoring the last day costs a fifth of the attainable gain.
+// shorter sessions would count first, so a lesson that shortens sessions would seem to help. For the chooser this error
+// is small, whereas ignoring the last day would cost a fifth of the attainable gain.
 func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provisional {
 	counted := *a
 	c.mu.RLock()
@@ -43,7 +43,7 @@ func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provi
 	return e
 }
 
-// RestoreProvisional adds a contribution to a chooser reloaded from the store.
+// RestoreProvisional adds an earlier contribution again, after the chooser was reloaded from the store.
 func (c *Chooser) RestoreProvisional(e Provisional) { c.addProvisional(e, 1) }
 
 // DropProvisional removes an open session's contribution.
@@ -87,7 +87,8 @@ func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	}
 }
 
-// Inherit copies the rewards in open sessions and the snapshots, after the counters were reloaded from the store.
+// Inherit copies the rewards in open sessions and the snapshots from the old chooser, after the counters were reloaded
+// from the store.
 func (c *Chooser) Inherit(from *Chooser) {
 	c.trialCounters.Inherit(from.trialCounters)
 	from.mu.RLock()

@@ -9,20 +9,20 @@ import (
 // cautionTightestAt is the number of sessions at which the test for a caution is most sensitive.
 const cautionTightestAt = 100
 
-// cautionLevel is the largest probability that a lesson without effect ever passes the CautionEvidence test, in either
-// direction: small, because a caution is a new arm without evidence.
+// cautionLevel is the largest probability that a lesson without an effect ever passes the CautionEvidence test, in
+// either direction. The level is small because a caution is a new arm without evidence.
 const cautionLevel = 0.002
 
-// cautionMinAlone is the minimum number of sessions with a lesson for a caution, if every match was injected.
+// cautionMinAlone is how many sessions a lesson needs before it can become a caution, if every match was injected.
 const cautionMinAlone = 30
 
-// CautionEvidence compares the rewards with the lesson and the mean reward in matching sessions without the lesson.
-// better sums the distances above this mean, and worse the distances below. A lesson is presented as a caution if worse
-// exceeds better.
+// CautionEvidence compares the rewards with the lesson to the mean reward in matching sessions without the lesson.
+// better is the sum of the distances above this mean, and worse the sum of the distances below. A lesson is presented
+// as a caution if worse exceeds better.
 //
-// Both sums are 0 unless the difference passes a test that is valid however often it is repeated. With a test at a
-// fixed number of standard errors, a lesson without effect would soon become a caution, and stay one, because no more
-// sessions get the advice.
+// Both sums are 0 unless the difference passes a test that is valid however often it is repeated. A test at a fixed
+// number of standard errors would soon turn a lesson without an effect into a caution. The lesson would then stay a
+// caution, because no session would get the advice any more.
 //
 // If no session matched without the lesson, the sums are relative to the expected rewards, which do not show how hard
 // the matching sessions are.
@@ -48,7 +48,7 @@ func (c *Chooser) CautionEvidence(k trial.Arm) (better, worse float64) {
 	return math.Max(0, better), math.Max(0, worse)
 }
 
-// evidenceWithout returns the evidence from sessions that matched without an injection.
+// evidenceWithout returns the evidence from sessions with a match but without an injection.
 func (c *Chooser) evidenceWithout(k trial.Arm) evidence {
 	a := c.arm(k, false)
 	if a == nil {

@@ -21,12 +21,12 @@ func (c *Chooser) Priors() Priors {
 	return c.priors
 }
 
-// Refit fits the priors to the lessons with at least five injections, discounted by age. It does not change the
+// Refit returns priors fitted to the lessons with at least five injections, discounted by age. It does not change the
 // chooser; SetPriors does.
 func (c *Chooser) Refit() Priors {
 	p, es := c.fitInput()
 	p = p.refit(es)
-	if r := fitRegression(c.sortedCells(), p.RewardVariance); r != nil { // without the lock, which requests need
+	if r := fitRegression(c.sortedCells(), p.RewardVariance); r != nil { // not under the lock, because requests need it
 		p.Regression = r
 	}
 	return p.sanitize()
@@ -49,7 +49,7 @@ func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	return p, es
 }
 
-// rewardVariance returns the reward variance around the model. While nearly all rewards are 0 or 1, it is a binary
+// rewardVariance returns the reward variance around the model. As long as nearly all rewards are 0 or 1, it is a binary
 // reward's variance. The caller holds mu.
 func (c *Chooser) rewardVariance() float64 {
 	n, graded := float64(c.tenant[iRewarded]), float64(c.tenant[iGraded])

@@ -11,12 +11,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// Regression predicts a session's reward without a lesson, minus the tenant's running mean, from facts known before any
-// random decision. A better prediction makes an effect's interval narrower. One replica fits the regression to the
-// closed sessions and publishes it with the priors.
+// Regression predicts a session's reward without a lesson from facts that are known before any random decision. The
+// prediction is relative to the tenant's running mean. A better prediction makes an effect's interval narrower. One
+// replica fits the regression to the closed sessions and publishes it with the priors.
 type Regression struct {
 	Sessions float64                       `json:"sessions"` // rewarded sessions in the fit
-	Offset   float64                       `json:"offset"`   // for a session without a known fact
+	Offset   float64                       `json:"offset"`   // prediction for a session without a known fact
 	Effects  map[string]map[string]float64 `json:"effects"`  // by fact and value, in reward units
 }
 
@@ -32,8 +32,8 @@ const (
 
 var factNames = [factCount]string{"agent", "model", "length", "category", "tools", "hour"} //nolint:gochecknoglobals // an immutable list
 
-// maxValues bounds the values of each fact that get an effect, the most frequent first, because agents and models are
-// free text.
+// maxValues is how many values of each fact get an effect, the most frequent first. A limit is needed because agents
+// and models are free text.
 var maxValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
 
 // cellScope returns the scope that counts all sessions with the same facts. A session without a known start has only a
@@ -59,8 +59,8 @@ func toolsBand(n int) string {
 	return "4"
 }
 
-// cellCategory removes the bands for tools and hour, two digits, from the end of a cellScope. No category ends with a
-// digit, because its last part is the length class.
+// cellCategory removes the bands for tools and hour (one digit each) from the end of a cellScope. No category ends with
+// a digit, because a category's last part is the length class.
 func cellCategory(cell string) string {
 	const bands = len("|2|5")
 	end := len(cell) - bands
@@ -121,11 +121,11 @@ func (r *Regression) isUsable() bool {
 
 type cell struct {
 	facts  [factCount]string
-	n, sum float64 // sessions, and rewards minus the predicted lesson effects
+	n, sum float64 // number of sessions, and sum of rewards minus the predicted lesson effects
 }
 
-// sortedCells returns the cells in a fixed order, so that every replica adds in the same order. The lock is held only
-// while the sums are copied, because requests need it.
+// sortedCells returns the cells in a fixed order, so that every replica adds in the same order. Because requests need
+// the lock, sortedCells holds it only while it copies the sums.
 func (c *Chooser) sortedCells() []cell {
 	c.mu.RLock()
 	sums := make(map[string][baselineFieldCount]int64, len(c.cells))
@@ -150,8 +150,8 @@ const (
 )
 
 // fitRegression fits a ridge regression. Each fact's effects are normal around 0, with a variance estimated from the
-// data, so a fact without information gets effects near 0. The result is nil below RefitEvery sessions, and for a
-// singular matrix.
+// data, so a fact without information gets effects near 0. The result is nil if there are fewer than RefitEvery
+// sessions, or if the matrix is singular.
 func fitRegression(cells []cell, sigma2 float64) *Regression {
 	var n, sum float64
 	for i := range cells {
@@ -230,8 +230,8 @@ type columnKey struct {
 	value string
 }
 
-// frequentColumns returns a column for each frequent value, for facts with two values or more, in a fixed order. The
-// numbers start at 1, because 0 is the offset.
+// frequentColumns returns a column for each frequent value of each fact that has two or more values. The order is
+// fixed. The numbers start at 1, because 0 is the offset.
 func frequentColumns(cells []cell) (columns []columnKey, number map[columnKey]int) {
 	count := map[columnKey]float64{}
 	for i := range cells {

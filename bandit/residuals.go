@@ -20,8 +20,8 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	return d
 }
 
-// addResiduals adds three kinds of residuals: for the whole prediction, for the prediction without the category's
-// baseline, and, for each matched or picked lesson, for the prediction without that lesson.
+// addResiduals adds three kinds of residuals. They are relative to the whole prediction, to the prediction without the
+// category's baseline, and, for each matched or picked lesson, to the prediction without that lesson.
 func addResiduals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	matchEffects, injectedEffects := expectedEffects(a)
 	if y > 0 && y < 1 {
@@ -52,7 +52,7 @@ func addResiduals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	}
 }
 
-// expectedEffects returns the summed effects in the frozen record.
+// expectedEffects returns the sums of the effects that the assignment recorded.
 func expectedEffects(a *trial.Assignment) (matchEffects, injectedEffects float64) {
 	for i := range a.Matched {
 		matchEffects += a.Matched[i].MatchEffect

@@ -2,9 +2,10 @@ package bandit
 
 import "precept/bandit/trial"
 
-// FlipSections decides at random which rules file sections are withheld, in the first request with these sections.
-// fresh holds the new picks, and shares memory with a.Picks. earlier holds copies of picks decided by an earlier
-// request. A control session keeps all sections, and counts in no section's arm.
+// FlipSections decides at random which rules file sections are withheld. It decides about each section once, in the
+// first request with that section. fresh holds the new picks, and shares memory with a.Picks. earlier holds copies of
+// the picks that an earlier request decided. A control session keeps all sections, and does not count in any section's
+// arm.
 //
 // For each section, the caller sets Slug, Arm, Eps, Tokens, Turn and Trial. The chooser does not select sections,
 // because an operator registered them.

@@ -6,15 +6,16 @@ import (
 	"precept/bandit/trial"
 )
 
-// maxUnitMatches bounds the matches in a run with many sessions, because a contribution is linear in the matches.
+// maxUnitMatches is the maximum number of matches in a run. A run can have many sessions, and the size of a
+// contribution is linear in the matches.
 const maxUnitMatches = 512
 
 // DecideShared decides like Decide, for one of several sessions that share an assignment (a run and its agents).
-// earlier holds the run's earlier picks for lessons that match again, and fresh holds the new picks. ownPicks is how
-// many picks this session has, because the limits are per session.
+// earlier holds the run's earlier picks for lessons that match again, and fresh holds the new picks. The limits are per
+// session, so ownPicks is how many picks this session has.
 //
-// A lesson that matched before without a pick stays without a pick. An earlier pick with a different lesson text is not
-// in earlier, because the arm does not measure the text to insert.
+// A lesson that matched before but was not picked is not picked now. An earlier pick with a different lesson text is
+// not in earlier, because that pick's arm does not measure the text to insert.
 func DecideShared(
 	cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, ownPicks int,
 ) (earlier, fresh []trial.Pick) {
@@ -37,7 +38,8 @@ func DecideShared(
 	return earlier, flipPicks(a, cfg, b, unit, append(chosen, forced...), turn)
 }
 
-// newActions returns the actions that are new to the run; beyond maxUnitMatches matches, only forced actions.
+// newActions returns the actions that are new to the run. Once the run has maxUnitMatches matches, it returns only
+// forced actions.
 func newActions(a *trial.Assignment, actions []Action) []Action {
 	room := maxUnitMatches - len(a.Matched)
 	out := make([]Action, 0, len(actions))
@@ -53,8 +55,8 @@ func newActions(a *trial.Assignment, actions []Action) []Action {
 	return out
 }
 
-// earlierPicks returns the actions' picks from an earlier session in the run. A returned pick uses a slot and room,
-// even if its lesson is withheld; a forced pick does not.
+// earlierPicks returns the actions' picks from an earlier session in the run. A returned pick takes a slot and room,
+// even if its lesson is withheld. A forced pick takes neither.
 func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int) (earlier []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]

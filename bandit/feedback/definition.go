@@ -11,11 +11,11 @@ import (
 // its own counters.
 type Definition struct {
 	Tiers      []int         // nil means all
-	Sentiment  bool          // the user's words also rate a session
+	Sentiment  bool          // what the user writes also rates a session
 	CloseAfter time.Duration // session age at which the reward is counted
 }
 
-// DefaultDefinition is the default, and the definition for counters that name none.
+// DefaultDefinition is the text of the default definition. Counters that name no definition have the default one.
 const DefaultDefinition = "user>verifier>implicit@24h0m0s"
 
 func tierNames() []string { return []string{"user", "verifier", "implicit"} }

@@ -20,7 +20,7 @@ func (e *Entry) Encode() ([]byte, error) {
 	return json.Marshal(&stored)
 }
 
-// Repeats reports whether e has the id and the content of a stored entry: all fields except the time and the hash.
+// Repeats reports whether e and the stored entry are equal in all fields except the time and the hash.
 func (e *Entry) Repeats(stored *Entry) bool {
 	again := *e
 	again.At, again.Hash = stored.At, stored.Hash
@@ -32,8 +32,8 @@ func (e *Entry) Repeats(stored *Entry) bool {
 	return err == nil && bytes.Equal(text, storedText)
 }
 
-// Rank returns a sort key for an entry's version. Stores keep the version with the greatest key, compared byte by byte,
-// in whatever order the versions arrive.
+// Rank returns a sort key for a version of an entry. Stores keep the version with the greatest key, compared byte by
+// byte, regardless of the order in which the versions arrive.
 func Rank(at time.Time, encoded []byte) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(at.Unix())^1<<63)
 	b = binary.BigEndian.AppendUint32(b, uint32(at.Nanosecond())) //nolint:gosec // below 10^9

@@ -13,8 +13,8 @@ import (
 // The tiers. The highest tier with an entry decides a session's reward.
 const (
 	TierUser     = 1 // the user: POST /v1/feedback with source user
-	TierVerifier = 2 // a verifier: source system, precept run --verify, the last test, lint or build in the traffic
-	TierImplicit = 3 // the traffic: refusals, interrupts, and with Definition.Sentiment the user's words
+	TierVerifier = 2 // a verifier: source system, precept run --verify, or the last test, lint or build in the traffic
+	TierImplicit = 3 // the traffic: refusals, interrupts, and, with Definition.Sentiment, what the user writes
 )
 
 // The sources.
@@ -39,8 +39,9 @@ const (
 	labelPoor       = "poor"
 )
 
-// The work stages reported by webhooks: a check result, and the merge or the close of a pull request. A rating at the
-// end replaces the ratings by checks. Until then all checks count as one rater with the lowest score.
+// The stages of the work that webhooks report: a check result, or the merge or close of a pull request. A rating at the
+// end replaces the ratings by checks. Until then, all checks together count as one rater, with the lowest of their
+// scores.
 const (
 	StageCheck = "check"
 	StageEnd   = "end"
@@ -49,7 +50,7 @@ const (
 // Entry is one stored feedback on a session.
 type Entry struct {
 	ID         string          `json:"id"`     // idempotency key, generated if the sender gave none
-	At         time.Time       `json:"at"`     // received at
+	At         time.Time       `json:"at"`     // time of receipt
 	Source     string          `json:"source"` // user | system | implicit
 	Type       string          `json:"type"`   // approval | rejection | correction | score
 	Score      float64         `json:"score"`  // reward, 0..1
@@ -61,12 +62,12 @@ type Entry struct {
 	Details    json.RawMessage `json:"details,omitempty"`
 	Rule       string          `json:"rule,omitempty"` // implicit: the detection rule
 	Turn       int             `json:"turn,omitempty"`
-	Stage      string          `json:"stage,omitempty"` // in a webhook: check, or end (a merge, close or revert)
-	CopiedFrom string          `json:"via,omitempty"`   // session or run that the entry was copied from; empty: not a copy
-	Hash       string          `json:"hash,omitempty"`  // content hash; breaks ties between the same ids and times
+	Stage      string          `json:"stage,omitempty"` // from a webhook: check, or end (a merge, close or revert)
+	CopiedFrom string          `json:"via,omitempty"`   // session or run from which the entry was copied; empty: not a copy
+	Hash       string          `json:"hash,omitempty"`  // content hash; breaks ties between entries with equal ids and times
 }
 
-// ContentHash returns a hash, 32 hex digits, over all fields except Hash.
+// ContentHash returns a hash of all fields except Hash, in 32 hex digits.
 func (e *Entry) ContentHash() string {
 	h := sha256.New()
 	for _, s := range []string{
@@ -78,7 +79,7 @@ func (e *Entry) ContentHash() string {
 		h.Write([]byte(s))
 	}
 	h.Write([]byte(e.CopiedFrom))
-	if e.Stage != "" { // entries from earlier releases keep their hash
+	if e.Stage != "" { // otherwise the hash of an entry from an earlier release would change
 		h.Write([]byte("\x00" + e.Stage))
 	}
 	h.Write(fmt.Appendf(nil, "%d/%d/%d/%d", e.At.UnixNano(), math.Float64bits(e.Score), e.Tier, e.Turn))
@@ -89,12 +90,12 @@ func (e *Entry) ContentHash() string {
 type Post struct {
 	Entry                                             Entry
 	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one of these five fields and the next three is set
-	Commit, Branch, PullRequest                       string // name every session in which the commit, branch or pull request occurred
+	Commit, Branch, PullRequest                       string // name all sessions in which the commit, branch or pull request occurred
 	IfAnswered                                        bool   // true: do not rate a known session or run that got no successful reply
-	HasSenderID                                       bool   // the sender gave the id, and may repeat the post; set by WithReceipt
+	HasSenderID                                       bool   // the sender gave the id, and may send the post again; set by WithReceipt
 }
 
-// WithReceipt adds the receipt time, an id if the sender gave none, and the hash.
+// WithReceipt adds the receipt time and the hash, and an id if the sender gave none.
 func (p Post) WithReceipt(at time.Time, newID func() string) Post {
 	p.Entry.At, p.HasSenderID = at, p.Entry.ID != ""
 	if !p.HasSenderID {
@@ -104,8 +105,8 @@ func (p Post) WithReceipt(at time.Time, newID func() string) Post {
 	return p
 }
 
-// NewImplicit returns an entry for a finding in the traffic. The id follows from session, turn and rule, so a repeated
-// turn adds no entry.
+// NewImplicit returns an entry for a finding in the traffic. The id is derived from the session, turn and rule, so a
+// repeated turn adds no second entry.
 func NewImplicit(session string, turn int, tier int, kind, rule string, at time.Time) Entry {
 	source := SourceImplicit
 	if tier == TierVerifier {
@@ -119,8 +120,8 @@ func NewImplicit(session string, turn int, tier int, kind, rule string, at time.
 	return e
 }
 
-// CopyForUnit returns a copy of a member's entry for the unit (a run, or a session with sub-agents), without the texts.
-// Each member is a separate rater.
+// CopyForUnit returns a copy of a member's entry for its unit (a run, or a session with sub-agents). The copy has no
+// texts. In the unit, each member is a separate rater.
 func (e *Entry) CopyForUnit(member string) Entry {
 	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Stage: e.Stage, CopiedFrom: member}
 	if e.Rater != "" {

@@ -20,11 +20,11 @@ const (
 	MaxBulk    = 1000
 )
 
-// keys lists the keys as ordered in the documentation.
+// keys lists the keys in the order of the documentation.
 const keys = "id session_id run_id request_id response_id sample_id commit branch pull_request source type score quality_label comment correction rater details if_answered"
 
 // Parse parses one object or an array (bulk). In bulk, posts[i] and errs[i] belong to the i-th entry, and a bad entry
-// does not affect the others. err is set for an unreadable body, and for a refused single post.
+// does not affect the others. err is set if the body is unreadable, or if a single post is refused.
 func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	body = bytes.TrimSpace(body)
 	switch {
@@ -79,7 +79,7 @@ func parseOne(raw []byte) (Post, error) {
 	var p Post
 	p.Entry.ID = f.text("id", MaxID)
 	p.SessionID, p.RequestID = f.text("session_id", MaxID), f.text("request_id", MaxID)
-	p.RunID = f.text("run_id", MaxJSON) // as long as the client's run name
+	p.RunID = f.text("run_id", MaxJSON) // the limit for a run name that the client sends
 	p.ResponseID, p.SampleID = f.text("response_id", MaxID), f.text("sample_id", MaxID)
 	p.Commit, p.Branch, p.PullRequest = f.text("commit", MaxID), f.text("branch", MaxID), f.text("pull_request", 2*MaxID)
 	p.Entry.Source, p.Entry.Type = cmp.Or(f.oneOf("source", SourceUser, SourceSystem), SourceUser), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
@@ -129,8 +129,9 @@ func (p *Post) checkTarget() error {
 	return fmt.Errorf("%s cannot be combined; send exactly one of them", strings.Join(named, " and "))
 }
 
-// setScore sets type and score. Every type except "score" implies a score, as does a quality label without a type. A
-// given score is then ignored, or an error if it is on the other side of 0.5.
+// setScore sets the type and the score. Every type except "score" implies a score, as does a quality label without a
+// type. If the post also gives a score, that score is ignored, unless it is on the other side of 0.5, which is an
+// error.
 func (p *Post) setScore(score float64, scored bool) error {
 	switch {
 	case p.Entry.Type == TypeScore && !scored:
@@ -180,8 +181,8 @@ func (r *fieldReader) fail(format string, args ...any) {
 	}
 }
 
-// text returns "" for an absent key. A value is an error if it is not a string, longer than limit bytes, or empty
-// (except comment and rater).
+// text returns a key's value, or "" if the key is absent. A value that is not a string or is longer than limit bytes is
+// an error, as is an empty value of any key except comment and rater.
 func (r *fieldReader) text(key string, limit int) string {
 	raw := r.raw(key)
 	if raw == nil {

@@ -7,16 +7,16 @@ import (
 	"slices"
 )
 
-// SessionReward is a session's reward: a pure function of the entries as a set.
+// SessionReward is a session's reward, a pure function of the set of entries.
 type SessionReward struct {
 	Reward float64
 	Tier   int
 	OK     bool // false: no feedback
 }
 
-// Reward computes the reward from entries. The highest of the given tiers that has an entry decides; empty tiers mean
-// all tiers. Within a tier the reward is the mean over raters. Only each rater's latest entry counts; in a run or under
-// a parent session, the latest for each session.
+// Reward computes the reward from entries. Only entries in the highest of the given tiers that has an entry count;
+// empty tiers mean all tiers. The reward is the mean over the raters in this tier. Only each rater's latest entry
+// counts; in a run or under a parent session, each rater's latest entry for each session counts.
 func Reward(entries []Entry, tiers []int) SessionReward {
 	top, byRater := decisiveEntries(entries, tiers)
 	if top == 0 {
@@ -35,7 +35,7 @@ func DecisiveIDs(entries []Entry, tiers []int) map[string]bool {
 	return out
 }
 
-// decisiveEntries returns the highest tier with an entry, 0 for none, and each rater's latest entry in this tier.
+// decisiveEntries returns the highest tier with an entry (0 for none), and each rater's latest entry in this tier.
 func decisiveEntries(entries []Entry, tiers []int) (top int, byRater map[string]Entry) {
 	byID := latest(slices.Values(entries), func(e *Entry) string { return e.ID })
 	for _, e := range byID {
@@ -78,7 +78,7 @@ func latest(entries iter.Seq[Entry], key func(*Entry) string) map[string]Entry {
 	return out
 }
 
-// isLater compares the times, then the contents.
+// isLater reports whether a is the later entry. If the times are equal, it compares the contents.
 func isLater(a, b Entry) bool {
 	if c := a.At.Compare(b.At); c != 0 {
 		return c > 0

@@ -7,7 +7,7 @@ import "slices"
 //
 // A member's entry is copied to the unit without the text. The unit's entry is copied to each member when the unit is
 // closed, and to closed members when the entry is corrected. Copying an entry again adds nothing, because the copy's id
-// follows from the original.
+// is derived from the original.
 
 // Limits for the copies, because a unit may have thousands of members.
 const (
@@ -25,8 +25,8 @@ func ForUnit(member string, memberNumber int, entries []Entry) (list []Entry) {
 	return list
 }
 
-// ForMembers returns copies of a unit's own entries for a member, at most the first maxSharedEntries. Entries copied
-// from members, and implicit feedback (with a Rule), are left out.
+// ForMembers returns copies of a unit's own entries for a member, at most the first maxSharedEntries. It leaves out
+// entries that were copied from members, and implicit feedback (entries with a Rule).
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
 		if e := &entries[i]; e.CopiedFrom == "" && e.Rule == "" && len(list) < maxSharedEntries {
@@ -36,7 +36,8 @@ func ForMembers(unit string, entries []Entry) (list []Entry) {
 	return list
 }
 
-// Missing returns the entries in list that are missing or different in set. The elements of list are overwritten.
+// Missing returns the entries in list that set does not contain, or contains with different content. Missing overwrites
+// the elements of list.
 func Missing(list, set []Entry) []Entry {
 	has := make(map[string]string, len(set))
 	for i := range set {

@@ -8,7 +8,7 @@ type Advice struct {
 	Text    string
 }
 
-// Advices returns the advice for each verdict, ordered as the verdicts are tested.
+// Advices returns the advice for each verdict, in the order in which the verdicts are tested.
 func Advices() []Advice {
 	return []Advice{
 		{Invalid, "Ignore the effect. Check the Health page of the dashboard for sessions that were dropped or counted twice."},
@@ -36,7 +36,8 @@ func (v Verdict) Advice() string {
 	return ""
 }
 
-// NextAction returns the verdict's advice, adapted to a running trial and to the presentation (advice or caution).
+// NextAction returns the verdict's advice, adapted if a trial is running or if the presentation (advice or caution) has
+// changed.
 func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()
 	switch {

@@ -6,7 +6,7 @@ import (
 )
 
 // A row with too few picks hides the effect and the interval. In JSON, the effect is then null, but the bounds are -1
-// and 1: some clients read null as 0, and an interval from 0 to 0 would claim that there is exactly no effect.
+// and 1. Some clients read null as 0, and an interval from 0 to 0 would claim that there is exactly no effect.
 const hiddenLo, hiddenHi = -1.0, 1.0
 
 // MarshalJSON writes hidden bounds as -1 and 1.

@@ -43,8 +43,8 @@ func Build(in Input) Report {
 	return r
 }
 
-// lessons returns the listed lessons, and a lesson for each further arm with picks: an older text or presentation, a
-// removed lesson, or the loop warning.
+// lessons returns the listed lessons, and one more lesson for each other arm with picks. Such an arm is an older text
+// or presentation, a removed lesson, or the loop warning.
 func (b *builder) lessons() []Lesson {
 	out := slices.Clone(b.in.Lessons)
 	listed, slugs, texts := map[trial.Arm]bool{}, map[string]bool{}, map[string]bool{}
@@ -78,7 +78,7 @@ func (b *builder) lessons() []Lesson {
 	return out
 }
 
-// countLate returns how many sessions got the reward after they had closed.
+// countLate returns how many sessions got their reward after they had closed.
 func countLate(strata []trial.Stratum) (n int64) {
 	for _, s := range strata {
 		for arm := range 2 {
@@ -108,7 +108,7 @@ func (b *builder) row(l Lesson) Row {
 	}
 	r.setEffect(all)
 	belief := b.in.Chooser.Belief(l)
-	// A planned trial measures one presentation, so the counts turn no advice into a caution during a trial.
+	// A planned trial measures one presentation, so the counts must not turn advice into a caution during the trial.
 	byCounts := l.Trial == "" && !b.in.Policy.NoCautions && Caution("", belief.Better, belief.Worse)
 	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || byCounts
 	r.Posterior = belief.Mean
@@ -190,8 +190,8 @@ func (r *Row) setCosts(s trial.Stats) {
 	}
 }
 
-// setLOODelta sets the leave-one-out difference: the mean reward with the lesson minus the mean in all other sessions.
-// An analysis without random assignment would call this difference the effect.
+// setLOODelta sets the leave-one-out difference: the mean reward with the lesson minus the mean reward in all other
+// sessions. An analysis without random assignment would take this difference for the effect.
 func (r *Row) setLOODelta(s, g trial.Stats) {
 	rest := float64(g.All.Rewarded) - s.Rewards.M1
 	if s.Rewards.M1 <= 0 || rest <= 0 {
@@ -204,7 +204,7 @@ func (r *Row) setLOODelta(s, g trial.Stats) {
 }
 
 // setWindow restricts counts and effect to the sessions since firstDay. The verdict still covers all sessions, because
-// a reader who tries many windows finds an effect by chance.
+// a reader who tries many windows will find some effect by chance.
 func (r *Row) setWindow(s trial.Stats, firstDay int32) {
 	w := sumsSince(s, firstDay)
 	r.NInjected, r.NWithheld, r.Rewarded = int64(w.injected), int64(w.withheld), int64(w.injected+w.withheld)

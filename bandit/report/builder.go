@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// builder computes the rows of one report. A bar is a threshold for p-values (for alarmBar: e-values), corrected for
-// multiple tests.
+// builder computes the rows of one report. A bar is a threshold for p-values, corrected for multiple tests; alarmBar is
+// a threshold for e-values.
 type builder struct {
 	in       Input
 	global   trial.Stats
@@ -17,7 +17,7 @@ type builder struct {
 	claimBar float64 // largest p-value for the verdict "helps" or "harms" without a proof
 	sigma2   float64 // reward variance around the chooser's model
 
-	nextProofBar, nextClaimBar float64 // proofBar and claimBar if one more row had the verdict
+	nextProofBar, nextClaimBar float64 // what proofBar and claimBar would be if one more row had the verdict
 
 	trials      map[trial.Arm][]PlannedTrial
 	outcomeBars [trial.OutcomeCount]outcomeBars // thresholds for findings on each outcome
@@ -27,17 +27,17 @@ type builder struct {
 const (
 	stateEdited          = "edited" // an older text of a current lesson
 	stateArchived        = "archived"
-	stateRemoved         = "removed"         // no current lesson has the name
+	stateRemoved         = "removed"         // no current lesson has this slug
 	stateOldPresentation = "shown otherwise" // current text in an older presentation, such as advice instead of caution
 )
 
-// isPast reports whether sessions no longer get the row's text in the row's presentation.
+// isPast reports whether the state means that sessions no longer get the row's text in the row's presentation.
 func isPast(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateOldPresentation || state == stateArchived
 }
 
-// IsOldPresentation reports whether the row is the current text in an earlier presentation, such as advice for a lesson
-// that is now a caution.
+// IsOldPresentation reports whether the row is about the current text in an earlier presentation, for example as advice
+// if the lesson is now a caution.
 func (r *Row) IsOldPresentation() bool { return r.State == stateOldPresentation }
 
 // contentHash returns the hash in an arm name such as slug@hash or slug@hash.caution.
@@ -78,7 +78,7 @@ func sumsSince(s trial.Stats, from int32) (w sums) {
 	return w
 }
 
-// bands returns the interval as of each day, from the first day with enough data.
+// bands returns the interval as of each day, starting with the first day that has enough data.
 func bands(s trial.Stats, tightestAt float64) []Band {
 	var out []Band
 	var t sums
@@ -96,7 +96,7 @@ func bands(s trial.Stats, tightestAt float64) []Band {
 func armSums(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.Rewards.M1, s.Rewards.M0} }
 
 // TextKey returns SLUG@HASH, an arm's name without the presentation. Judges (models that rate sessions) give one
-// opinion for all presentations, stored under this name.
+// opinion for all presentations, and the opinion is stored under this name.
 func TextKey(arm trial.Arm) string { return arm.Slug() + "@" + contentHash(arm) }
 
 const trialRunning = "running"

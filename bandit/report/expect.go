@@ -9,7 +9,7 @@ import (
 )
 
 // setNeeds sets how many further picks the row needs for a verdict, at the current probability of withholding and at
-// Input.WhatIf. untilEvaluation is the picks left in a planned trial, or 0.
+// Input.WhatIf. untilEvaluation is the number of picks left in a planned trial, or 0.
 func (b *builder) setNeeds(r *Row, s trial.Stats, all sums, belief Belief, untilEvaluation int64) {
 	sigma2 := rewardVariance(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = belief.Epsilon, sigma2
@@ -54,7 +54,7 @@ func isUndecided(v Verdict) bool {
 }
 
 // remainingPicks returns how many further picks lead to the verdict "helps", "harms" or "no material effect" if the
-// effect stays as it is. For a row without an effect, it returns how many picks lead to an effect.
+// effect stays as it is. For a row without an effect, it returns how many picks the row needs to show an effect.
 func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	if all.hasEnoughPicks() {
 		wanted := picksAtVerdict(all.effect(), sigma2*trial.VarianceFactor(eps), trial.MaterialEffect, b.nextClaimBar)
@@ -63,21 +63,21 @@ func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	return max(remaining(trial.MinPicks, all.count), all.picksUntilArms(trial.MinPerArm, eps), 1)
 }
 
-// picksUntilArms returns how many further picks give perArm injected and perArm withheld picks.
+// picksUntilArms returns how many further picks are needed for perArm injected and perArm withheld picks.
 func (s sums) picksUntilArms(perArm, eps float64) int64 {
 	return int64(math.Ceil(math.Max(0, math.Max((perArm-s.injected)/(1-eps), (perArm-s.withheld)/eps))))
 }
 
 func remaining(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// maxTimeShare is the largest share of the waiting time that remains after a suggested change: a change that saves less
-// than a quarter is not suggested.
+// maxTimeShare is the largest share of the waiting time that may remain after a suggested change. A change that saves
+// less than a quarter of the time is not suggested.
 const maxTimeShare = 0.75
 
-// rarePickShare is the share of picked sessions below which the report suggests wider triggers instead of more traffic.
+// rarePickShare is the share of sessions with a pick below which the report suggests wider triggers.
 const rarePickShare = 0.05
 
-// setExpectation sets when the row's verdict is expected, and the changes that lead to a faster verdict.
+// setExpectation sets when the row's verdict is expected, and which changes would lead to a faster verdict.
 func (b *builder) setExpectation(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || isPast(r.State) {
 		return
@@ -95,10 +95,10 @@ func (b *builder) setExpectation(r *Row, s trial.Stats) {
 	r.Speedups = b.speedups(r, s)
 }
 
-// maxWeeks is ten years. A later date is not shown.
+// maxWeeks is ten years. The report shows no date beyond maxWeeks.
 const maxWeeks = 520
 
-// speedups returns the changes that lead to a faster verdict.
+// speedups returns the changes that would lead to a faster verdict.
 func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != trialRunning {
 		if part := b.trialTimeShare(r, s); part > 0 {
@@ -119,8 +119,8 @@ func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	return out
 }
 
-// trialTimeShare returns how long a trial would take to a verdict, as a share of r.Weeks. A trial withholds half the
-// picks and picks the lesson at each match. It returns 0 for an unknown share and for one above maxTimeShare.
+// trialTimeShare returns how long a trial would take to reach a verdict, as a share of r.Weeks. A trial withholds half
+// the picks and picks the lesson at each match. The result is 0 if the share is unknown or above maxTimeShare.
 func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	rate := b.picksPerWeek(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
@@ -135,7 +135,7 @@ func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 }
 
 // picksPerWeek returns the expected number of rewarded picks per week. Outside a trial, the chooser picks a benched
-// lesson (one with expected harm) in few sessions only.
+// lesson (one with expected harm) only in a few sessions.
 func (b *builder) picksPerWeek(r *Row) float64 {
 	if r.Verdict == Benched && r.Trial != trialRunning && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))

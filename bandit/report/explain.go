@@ -37,8 +37,8 @@ func (b *builder) setExplanation(r *Row, s trial.Stats) {
 	r.Explanation = e
 }
 
-// requiredP returns the p-value that a row with p-value p needs: bar if the row already passes, and otherwise next, the
-// bar with one more passing row.
+// requiredP returns the p-value that a row with p-value p needs. If the row passes, that is bar. Otherwise it is next,
+// which is the bar with one more passing row.
 func requiredP(p, bar, next float64) float64 {
 	if p <= bar {
 		return bar
@@ -48,7 +48,7 @@ func requiredP(p, bar, next float64) float64 {
 
 const explainIndent = 12 // columns before the text: two spaces and a label such as "interval"
 
-// Explain writes how a lesson's rows are derived, wrapped at the given number of columns.
+// Explain writes how a lesson's rows are derived. Lines are wrapped at the given number of columns.
 func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	found := false
 	for i := range r.Lessons {

@@ -13,10 +13,10 @@ import (
 // Flow counts the tenant's closed sessions by group, like the flow diagram of a clinical trial. Report.Window does not
 // limit the counts. Treated, Control, MeasuredRules and Unmatched add up to InExperiment.
 type Flow struct {
-	Closed        int64      `json:"closed"` // in_experiment plus excluded; a run counts once, and a session with its sub-agents counts once
+	Closed        int64      `json:"closed"` // in_experiment plus excluded; a run counts once, as does a session with its sub-agents
 	InExperiment  int64      `json:"in_experiment"`
 	Excluded      int64      `json:"excluded"`
-	ExcludedBy    []Excluded `json:"excluded_by"`      // reasons with sessions, the most frequent first
+	ExcludedBy    []Excluded `json:"excluded_by"`      // reasons that excluded sessions, the most frequent first
 	Treated       int64      `json:"treated"`          // sessions with a match that may get lessons
 	Control       int64      `json:"control"`          // sessions with a match that get no lessons
 	MeasuredRules int64      `json:"n_measured_rules"` // sessions with a match and a measured section in a rules file
@@ -26,7 +26,7 @@ type Flow struct {
 	Members       int64      `json:"members"`          // further closed sessions, each counted with the run or parent session
 }
 
-// Excluded is how many sessions one reason excluded from the experiment.
+// Excluded is the number of sessions that one reason excluded from the experiment.
 type Excluded struct {
 	Reason   trial.ExclusionReason `json:"reason"` // twin, late, secret (unknown keys) or unknown
 	Sessions int64                 `json:"sessions"`

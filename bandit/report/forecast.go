@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Goal is what a planned trial aims for: a number of picks, or enough picks to find an effect of DetectableEffect with
-// probability Power. Zero values for Power and Epsilon mean 0.8 and 0.5.
+// Goal is the goal of a planned trial: a number of picks, or enough picks to find an effect of size DetectableEffect
+// with probability Power. Zero values for Power and Epsilon mean 0.8 and 0.5.
 type Goal struct {
 	Picks            int64   // rewarded picks; in a trial on an outcome: closed picks
 	DetectableEffect float64 // for the outcomes turns, tokens and seconds: a relative change
@@ -32,12 +32,12 @@ type Forecast struct {
 	PlannedTrials    int           `json:"looks"`      // planned trials, including this one
 	Variance         float64       `json:"variance"`   // reward variance around the session's expected reward
 	Width            float64       `json:"half_width"` // half-width of the planned evaluation's 95% interval
-	AnytimeWidth     float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after as many picks
+	AnytimeWidth     float64       `json:"anytime"`    // half-width of the interval that is valid at any time, after the same number of picks
 	Sessions         int64         `json:"sessions"`   // sessions with a pick, rewarded or not
 	PerWeek          float64       `json:"picks_per_week"`
 	Days             *float64      `json:"days"`         // at the current rate; null: no picks
 	Withheld         float64       `json:"withheld"`     // sessions with the lesson withheld
-	Reward           float64       `json:"reward"`       // cost of withholding in reward units, by the chooser's belief
+	Reward           float64       `json:"reward"`       // cost of withholding in reward units, according to the chooser's belief
 	ExtraCost        float64       `json:"reward_extra"` // part of the cost that the trial adds
 	BelievedEffect   float64       `json:"believed"`     // the chooser's estimate of the effect
 	Tokens           int64         `json:"tokens"`       // injected tokens
@@ -72,7 +72,7 @@ func (g *Goal) setDefaults() error {
 	return nil
 }
 
-// Forecast returns how many picks a planned trial needs for a lesson, and what the trial costs.
+// Forecast returns how many picks a planned trial of a lesson needs, and what the trial costs.
 func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if err := g.setDefaults(); err != nil {
 		return Forecast{}, err
@@ -120,7 +120,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	return f, nil
 }
 
-// currentRow returns the row for the lesson's text in use, or else a row for an older text, or nil.
+// currentRow returns the row for the lesson's current text, or a row for an older text if there is none, or nil.
 func (r *Report) currentRow(slug string) *Row {
 	var found *Row
 	for i := range r.Lessons {

@@ -7,9 +7,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// allReportingLogE returns the log e-value against "lessons do not change which sessions have a reward". Control
-// sessions are few, so the check also compares the sessions with an injected first pick with the sessions in which all
-// first picks were withheld.
+// allReportingLogE returns the log e-value against "lessons do not change which sessions have a reward". There are few
+// control sessions, so the check also compares two larger groups: the sessions with an injected first pick, and the
+// sessions in which all first picks were withheld.
 func allReportingLogE(g trial.Stats) float64 {
 	return combineLogE(reportingLogE(g.Strata), multipliedReportingLogE(validStrata(g.All.AnyInjected)))
 }

@@ -19,21 +19,21 @@ type Input struct {
 	Lessons          []Lesson // current and removed lessons; a tested arm that is not listed also gets a row
 	// Archived, if not nil, reports whether the bank's archive has a lesson with this slug.
 	Archived    func(slug string) bool
-	Window      time.Duration // effects in sessions that started in the window; 0: all sessions
+	Window      time.Duration // limits the effects to sessions that started in the window; 0: all sessions
 	Provisional bool
 	WhatIf      float64  // other probability of withholding, to project the needed picks; 0: no projection
 	Bands       bool     // include the effect over time
 	Explain     string   // slug of the lesson to explain; may be empty
-	Guardrails  []string // outcomes (report.guardrails); a row names those that the lesson raises
+	Guardrails  []string // outcomes in report.guardrails; a row names those that the lesson raises
 }
 
-// Policy is how lessons are chosen at the time of the report.
+// Policy describes how lessons are chosen at the time of the report.
 type Policy struct {
 	Objective string  // empty: uplift
 	Holdout   string  // empty: prove
 	Control   float64 // share of sessions without lessons
 	TokenCost float64 // cost per token in reward units
-	// NoCautions means that no counts turn a lesson into a caution.
+	// NoCautions means that a lesson's counts never turn the lesson into a caution.
 	NoCautions bool
 	// ProbeShare is the share of sessions that try a benched lesson.
 	ProbeShare float64
@@ -49,7 +49,7 @@ type Lesson struct {
 	Caution     bool   // presented as a caution
 	Confidence  float64
 	Tokens      int
-	Epsilon     float64   // withheld share in a trial; 0 means that the rule Policy.Holdout decides
+	Epsilon     float64   // withheld share in a trial; 0 means that Policy.Holdout decides
 	Until       float64   // half-width that ends the trial; 0 means no limit by width
 	Trial       string    // planned trial name (trial.PlannedName); empty: none
 	Share       float64   // probability of cutting a rules file section
@@ -61,7 +61,7 @@ type Lesson struct {
 // Chooser returns the chooser's beliefs, which the report shows in separate fields and verdicts.
 type Chooser interface {
 	Belief(l Lesson) Belief                 // belief about the arm, today
-	BelievedAt(l Lesson, day int32) float64 // expected effect from sessions started before a day
+	BelievedAt(l Lesson, day int32) float64 // effect expected from the sessions that started before a day
 	Sigma2() float64                        // reward variance around the model, for forecasts before any measurement
 }
 
@@ -70,7 +70,7 @@ type Belief struct {
 	Mean, Var     float64 // mean and variance of the effect
 	Benched       bool    // expected to harm
 	Epsilon       float64 // probability of withholding the next picks
-	Better, Worse float64 // summed gains and losses with the lesson; both 0 while chance explains the difference
+	Better, Worse float64 // sums of gains and losses with the lesson; both are 0 as long as chance explains the difference
 }
 
 type noChooser struct{}

@@ -6,12 +6,12 @@ import (
 	"precept/bandit/trial"
 )
 
-// globalTightestAt is trial.LessonTightestAt for the interval for all lessons together, larger because control sessions
-// are few.
+// globalTightestAt is like trial.LessonTightestAt, but for the interval for all lessons together. It is larger because
+// there are few control sessions.
 const globalTightestAt = 5000
 
-// sums holds the sums behind an interval. count, sum and sumOfSquares describe z, the effect estimated from one pick.
-// For all lessons together, injected counts the treated sessions and withheld the control sessions.
+// sums holds the sums behind an interval. count, sum and sumOfSquares are over z, the effect estimated from one pick.
+// For all lessons together, injected is the number of treated sessions, and withheld the number of control sessions.
 type sums struct{ count, sum, sumOfSquares, injected, withheld float64 }
 
 func (s *sums) add(d *trial.DayStats) {
@@ -28,7 +28,8 @@ func (s sums) variance() float64 {
 }
 
 // interval returns the effect with an interval that is valid at all times simultaneously (trial.HalfWidth). An interval
-// for one evaluation (Wald, Wilson), if read daily, misses the true effect at some time in half of all experiments.
+// for a single evaluation (Wald, Wilson) would not do: if it is read daily, it misses the true effect at some time in
+// half of all experiments.
 func (s sums) interval(tightestAt float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.count, s.sum, s.sumOfSquares)
 	h := trial.HalfWidth(s.count, v, tightestAt)
@@ -61,8 +62,8 @@ func picksAtVerdict(effect, variance, material, level float64) float64 {
 	return math.Min(claim, noEffect)
 }
 
-// leastPicks returns the smallest number of picks that satisfies the condition. All larger numbers must satisfy it,
-// too.
+// leastPicks returns the smallest number of picks that satisfies the condition. All larger numbers must satisfy the
+// condition as well.
 func leastPicks(isEnough func(n float64) bool) float64 {
 	lo, hi := 1.0, float64(trial.MinPicks)
 	for hi < maxPicks && !isEnough(hi) {

@@ -11,7 +11,7 @@ import (
 // Models lists the models in sessions with a pick.
 type Models struct {
 	WithVerdict    []string      `json:"seen"` // models in the sessions behind the verdict, most picks first
-	WithoutVerdict []string      `json:"open"` // models with too few picks or a different effect; with bandit.retest, the full bandit.epsilon is withheld in their sessions
+	WithoutVerdict []string      `json:"open"` // models with too few picks or a different effect; bandit.retest withholds the full bandit.epsilon in their sessions
 	Effects        []ModelEffect `json:"effects,omitempty"`
 }
 
@@ -27,8 +27,8 @@ type ModelEffect struct {
 	Shrunken  *float64 `json:"shrunken"` // effect, shrunk towards the lesson's effect
 }
 
-// splitModels splits a row's models by whether the verdict covers them. A verdict on the reward covers a model if
-// enough rewarded picks on the model agree. Any other verdict needs only enough closed picks.
+// splitModels splits a row's models into those that the verdict covers and the others. A verdict on the reward covers a
+// model if enough rewarded picks on the model agree. Any other verdict needs only enough closed picks.
 func (r *Row) splitModels(effects []trial.ModelEffect) Models {
 	m := Models{WithVerdict: []string{}, WithoutVerdict: []string{}}
 	shown := 0

@@ -9,7 +9,7 @@ import (
 )
 
 // explainedShare returns the share of z's variance that the centres (rewards expected before the random assignment)
-// remove, compared with one constant centre per stratum (the sessions with one probability of withholding).
+// remove. It compares them with a constant centre in each stratum (the sessions with one probability of withholding).
 func explainedShare(all sums, strata []trial.Stratum) *float64 {
 	if !all.hasEnoughPicks() {
 		return nil
@@ -45,20 +45,20 @@ func savedPicks(share *float64, n float64) int64 {
 	return int64(math.Round(n * *share / (1 - *share)))
 }
 
-// AllSessions is the effect on the reward, estimated from all closed sessions. For unrewarded sessions, the estimate
-// uses the outcomes. No verdict uses the estimate.
+// AllSessions is the effect on the reward, estimated from all closed sessions. In unrewarded sessions, the estimate
+// uses the outcomes instead of a reward. No verdict uses the estimate.
 type AllSessions struct {
 	Sessions  int64    `json:"sessions"` // closed picks
 	Rewarded  int64    `json:"rewarded"` // closed picks with a reward
 	Effect    *float64 `json:"effect"`   // null below 50 rewarded picks, 5 in each arm, and if off is set
 	Lo        *float64 `json:"lo"`       // 95% interval, valid at any time
 	Hi        *float64 `json:"hi"`
-	Gain      float64  `json:"gain"`          // share of the effect's variance saved by the estimate
+	Gain      float64  `json:"gain"`          // share of the effect's variance that the estimate saves
 	OffReason string   `json:"off,omitempty"` // why there is no estimate
 }
 
-// maxDissimilarity is the largest difference between rewarded and other sessions, in standard errors, for an estimate
-// to be shown.
+// maxDissimilarity is the largest difference between rewarded and other sessions, in standard errors, with which the
+// estimate is shown.
 const maxDissimilarity = 1.96
 
 // estimateAllSessions returns the estimate, or nil while no outcome predicts rewards or every closed pick has a reward.

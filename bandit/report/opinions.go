@@ -32,7 +32,7 @@ func (o *Opinions) String() string {
 		o.Followed, o.Ignored, o.Irrelevant, o.Contradicted)
 }
 
-// AddOpinions adds opinions, by TextKey, to the rows.
+// AddOpinions adds opinions to the rows. The keys of the map are TextKeys.
 func (r *Report) AddOpinions(opinions map[string]Opinions) {
 	for i := range r.Lessons {
 		row := &r.Lessons[i]

@@ -14,8 +14,7 @@ import (
 // reward.
 type Finding string
 
-// The findings. The e-value for a finding with the prefix "proven: " passes the correction for all lessons and
-// outcomes.
+// The findings. If a finding has the prefix "proven: ", its e-value passes the correction for all lessons and outcomes.
 const (
 	Prevents          Finding = "proven: prevents its error" // the error that the lesson is about occurs less often
 	FewerErrors       Finding = "fewer errors"               // lower recurrence, errors, loops or corrections
@@ -54,7 +53,7 @@ type Outcome struct {
 	Effect       *float64 `json:"effect"` // null below 50 picks, 5 in each arm
 	Lo           *float64 `json:"lo"`     // 95% interval, valid at any time
 	Hi           *float64 `json:"hi"`
-	Unit         string   `json:"unit"` // share: 0.05 is 5 of 100 sessions; errors/10: failed calls divided by 10; percent: change in the geometric mean of 1 + x
+	Unit         string   `json:"unit"` // share (0.05 means 5 of 100 sessions), errors/10 (failed calls divided by 10), or percent (change in the geometric mean of 1 + x)
 	Verdict      Finding  `json:"verdict"`
 	NeedsPicks   int64    `json:"needs_picks"` // picks until a verdict is likely; 0 with a verdict
 	EFewer       float64  `json:"e_fewer"`     // current e-value for a fall, capped at 1e12
@@ -86,13 +85,14 @@ func canClaim(s sums) bool {
 	return s.hasEnoughPicks() && s.injected >= minFindingPerArm && s.withheld >= minFindingPerArm
 }
 
-// recurrenceShare is the share of the permitted false proofs for lower recurrence (the error that the lesson is about
-// occurs less often). It is large, so that the other tests, which share the rest, hardly delay this proof.
+// recurrenceShare is the share of the permitted false proofs that is reserved for lower recurrence (the error that the
+// lesson is about occurs less often). The other tests share the rest. The share is large so that the other tests hardly
+// delay a proof of lower recurrence.
 const recurrenceShare = 0.8
 
 // findOutcomeBars returns the thresholds for each outcome. The interval p-values are corrected for each outcome
-// separately, the e-values for proven findings over all lessons, outcomes and directions together, so at most one in
-// twenty proven rows may be wrong.
+// separately. The e-values for proven findings are corrected over all lessons, outcomes and directions together, so at
+// most one in twenty proven rows may be wrong.
 //
 // The correction for e-values is trial.EvidenceBar with weights that have mean 1.
 func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars) {
@@ -138,8 +138,8 @@ func (b *builder) findOutcomeBars(rows []Lesson) (bars [trial.OutcomeCount]outco
 	return bars
 }
 
-// weights returns the logarithms of two weights: for each test for lower recurrence, and for each other test. The mean
-// weight over all tests is 1.
+// weights returns the logarithms of two weights: the weight of each test for lower recurrence, and the weight of each
+// other test. The mean weight over all tests is 1.
 func weights(recurrenceTests, tests int) (recurrence, others float64) {
 	if recurrenceTests == 0 {
 		return 0, 0
@@ -242,7 +242,8 @@ func materialChange(o trial.Outcome) float64 {
 	return 0.05
 }
 
-// picksNeeded returns how many further picks turn an unchanged effect into a finding, with a p-value up to level.
+// picksNeeded returns how many further picks turn an unchanged effect into a finding, which has a p-value of at most
+// level.
 func picksNeeded(o trial.Outcome, all sums, level float64) int64 {
 	shortfall := max(0, remaining(minFindingPerArm, all.injected), remaining(minFindingPerArm, all.withheld))
 	if !all.hasEnoughPicks() {

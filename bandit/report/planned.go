@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// plannedTrials returns all planned trials, including the trials for listed lessons without a rewarded session.
+// plannedTrials returns all planned trials, including those of listed lessons that have no rewarded session yet.
 func (b *builder) plannedTrials(rows []Lesson) (map[trial.Arm][]PlannedTrial, PlannedTrials) {
 	var all []PlannedTrial
 	withEntries := map[[2]string]bool{}
@@ -69,8 +69,8 @@ func newPlannedTrial(ev trial.Evaluation) PlannedTrial {
 	return out
 }
 
-// verdict returns an evaluated trial's verdict, or "" before the evaluation. bar is corrected for all planned trials:
-// with a larger p-value the lesson is unproven, even if the interval excludes 0.
+// verdict returns an evaluated trial's verdict, or "" before the evaluation. bar is corrected for all planned trials.
+// If the p-value is larger than bar, the lesson is unproven even if the interval excludes 0.
 func (p *PlannedTrial) verdict(bar float64) Verdict {
 	if o, ok := trial.ParseOutcome(p.Outcome); ok {
 		return p.outcomeVerdict(o, bar)

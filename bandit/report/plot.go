@@ -42,8 +42,8 @@ func (a axis) cell(x float64) int {
 	return int(math.Round(half + math.Max(-1, math.Min(1, x/float64(a)))*half))
 }
 
-// plotAxis returns a table's axis. A few wide intervals for new lessons can exceed the axis, so that narrow intervals
-// are readable.
+// plotAxis returns a table's axis. A few wide intervals of new lessons may exceed the axis, so that narrow intervals
+// stay readable.
 func (r Report) plotAxis() axis {
 	var ends []float64
 	addEnds := func(lo, hi *float64) {

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// minAlarmLevel is the alarm threshold for e-values in a report with few checks. With a sound random assignment, an
-	// e-value ever reaches it with probability at most one in a thousand (Ville's inequality).
+	// minAlarmLevel is the alarm threshold for e-values in a report with few checks. If the random assignment is sound,
+	// the probability that an e-value ever reaches this threshold is at most one in a thousand (Ville's inequality).
 	minAlarmLevel = 1000
 	// alarmRate is the probability that a sound experiment has any false alarm, over all lessons and checks.
 	alarmRate = 0.05
@@ -28,7 +28,7 @@ func shareLogE(k, n int64, p float64) float64 {
 	if n <= 0 {
 		return 0
 	}
-	if p <= 0 || p >= 1 { // one impossible assignment is a proof
+	if p <= 0 || p >= 1 { // a single impossible assignment is a proof
 		if (p <= 0 && k > 0) || (p >= 1 && k < n) {
 			return math.Log(maxEValue)
 		}
@@ -46,9 +46,9 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// combineLogE combines independent e-values into one, as a logarithm: the mean over the products of all subsets, equal
-// to the product of (1 + e)/2. Each further e-value at most halves the evidence in the others. The largest of several
-// e-values would not be an e-value, because it grows by chance.
+// combineLogE combines independent e-values into one, and returns its logarithm. The combined e-value is the mean over
+// the products of all subsets, which equals the product of (1 + e)/2. Each further e-value at most halves the evidence
+// in the others. The largest of several e-values would not be an e-value, because it grows by chance.
 func combineLogE(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
 		logE += meanLogE(0, l)
@@ -69,8 +69,8 @@ func newSRM(logE, bar float64) SRM {
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// assignmentLogE returns the log e-value against random assignment, combined over strata. A pooled e-value would show a
-// mismatch whenever the withholding probability changes.
+// assignmentLogE returns the log e-value against random assignment, combined over strata. An e-value over all strata
+// pooled would show a mismatch whenever the withholding probability changes.
 func assignmentLogE(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -80,8 +80,8 @@ func assignmentLogE(strata []trial.Stratum) float64 {
 }
 
 // reportingLogE returns the log e-value against "the lesson changes neither which sessions have a reward nor the tier
-// of a reward". Under this hypothesis, the lesson is withheld in the assigned share (Eps) of the sessions with a reward
-// at close, of the other sessions, and of the sessions in each tier.
+// of a reward". Under this hypothesis, the lesson is withheld in the assigned share (Eps) of three groups: the sessions
+// with a reward at close, the other sessions, and the sessions in each tier.
 func reportingLogE(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
@@ -110,8 +110,8 @@ func lateLogE(strata []trial.Stratum) float64 {
 	return combineLogE(logEs...)
 }
 
-// rewardSplitLogEs returns two log e-values against "the lesson is withheld in the assigned share (Eps)": for the
-// sessions with a reward at close, and for the others.
+// rewardSplitLogEs returns two log e-values against "the lesson is withheld in the assigned share (Eps)". The first is
+// for the sessions with a reward at close, and the second for the others.
 func rewardSplitLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseInArm(0), s.RewardedAtCloseInArm(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
@@ -119,8 +119,8 @@ func rewardSplitLogEs(s trial.Stratum) (rewarded, unrewarded float64) {
 }
 
 // multipliedReportingLogE returns the log e-value against "the lessons do not change which sessions have a reward at
-// close". It multiplies the strata's e-values (rewardSplitLogEs), because all assignments are independent given which
-// sessions have a reward. A product is more sensitive than a mean if a fault shows in all strata.
+// close". It multiplies the strata's e-values (rewardSplitLogEs). This is valid because all assignments are independent
+// given which sessions have a reward. If a fault shows in all strata, a product is more sensitive than a mean.
 func multipliedReportingLogE(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
@@ -131,8 +131,8 @@ func multipliedReportingLogE(strata []trial.Stratum) (logE float64) {
 	return logE
 }
 
-// validStrata returns the strata in which the assigned share of sessions is withheld. A faulty assignment invalidates
-// only its lesson, not the reporting of all sessions.
+// validStrata returns the strata in which the share of withheld sessions is as assigned. A faulty assignment
+// invalidates only its lesson, not the reporting of all sessions.
 func validStrata(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
 		return assignmentLogE([]trial.Stratum{s}) >= math.Log(minAlarmLevel)
@@ -154,9 +154,9 @@ func alarmLevel(logEs []float64) float64 {
 	return math.Max(minAlarmLevel, needed)
 }
 
-// worstCase returns the smallest and the largest effect that the counts permit: every unrewarded closed session could
-// have had the worst or the best reward (Manski's bounds). The bounds are taken within each stratum, because pooled
-// differences are subject to Simpson's paradox.
+// worstCase returns the smallest and the largest effect that the counts permit, if every unrewarded closed session
+// could have had the worst or the best reward (Manski's bounds). The bounds are computed within each stratum, because
+// pooled differences are subject to Simpson's paradox.
 func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {

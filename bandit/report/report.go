@@ -18,7 +18,7 @@ const (
 	ProvenHarms Verdict = "proven harms"           // as ProvenHelps
 	TrialHelps  Verdict = "proven in trial: helps" // the planned trial survives the correction for all planned trials
 	TrialHarms  Verdict = "proven in trial: harms" // as TrialHelps
-	Helps       Verdict = "helps"                  // the interval excludes or excluded 0, corrected for the other lessons; one in ten of these rows may be wrong
+	Helps       Verdict = "helps"                  // the interval excludes 0 or did so earlier, corrected for the other lessons; one in ten of these rows may be wrong
 	Harms       Verdict = "harms"                  // as Helps
 	NoEffect    Verdict = "no material effect"     // the interval is within 3 points of 0
 	LikelyHelps Verdict = "likely helps"           // by the chooser's model; not a proof
@@ -56,7 +56,7 @@ type OpenSessions struct {
 	FirstCloses time.Time         `json:"first_closes,omitzero"` // when the oldest session closes
 	Inserted    int               `json:"inserted,omitempty"`    // sessions with an inserted lesson
 	Matched     map[trial.Arm]int `json:"matched,omitempty"`     // sessions with a match, by arm
-	// rewarded treated sessions, including open ones; only set while no closed session counts
+	// rewarded treated sessions, including open ones; set only as long as no closed session counts
 	NTreated int64 `json:"n_treated,omitempty"`
 	NControl int64 `json:"n_control,omitempty"` // as n_treated, for control sessions
 }
@@ -159,15 +159,15 @@ func (s *Spending) Add(o Spending) {
 	s.Sessions, s.Input, s.Cached = s.Sessions+o.Sessions, s.Input+o.Input, s.Cached+o.Cached
 }
 
-// SRM is the check for a sample-ratio mismatch: whether lessons are withheld as often as the assigned probabilities
-// require.
+// SRM is the check for a sample-ratio mismatch. It tests whether lessons are withheld as often as the assigned
+// probabilities require.
 type SRM struct {
-	EValue float64 `json:"e_value"` // evidence against the random assignment, capped at 1e12
-	Alarm  float64 `json:"alarm"`   // alarm threshold for the e-value; one sound experiment in twenty ever has a false alarm, over all lessons and checks
+	EValue float64 `json:"e_value"` // evidence that the random assignment is faulty, capped at 1e12
+	Alarm  float64 `json:"alarm"`   // alarm threshold for the e-value; over all lessons and checks, at most one sound experiment in twenty ever has a false alarm
 	OK     bool    `json:"ok"`
 }
 
-// Reporting is the check that lessons do not change which sessions have a reward, or which tier.
+// Reporting is the check that lessons change neither which sessions have a reward, nor the rewards' tiers.
 type Reporting struct {
 	RewardedTreated int64   `json:"told_treated"`
 	RewardedControl int64   `json:"told_control"`
@@ -178,7 +178,7 @@ type Reporting struct {
 	OK              bool    `json:"ok"`
 }
 
-// Row is the report about one arm: a lesson with one text in one presentation.
+// Row is the report on one arm, that is, a lesson with one text in one presentation.
 type Row struct {
 	Slug           string         `json:"slug"`
 	ContentHash    string         `json:"content_hash"`
@@ -211,8 +211,8 @@ type Row struct {
 	TokensTotal    int64          `json:"tokens_total"`
 	Cost           float64        `json:"cost"`            // cost per injection in reward units: tokens at bandit.token_cost
 	InputWith      *float64       `json:"input_injected"`  // input tokens per session, as reported by the upstream, in closed sessions
-	InputWithout   *float64       `json:"input_withheld"`  // as input_injected, for sessions with the pick withheld
-	CachedWith     *float64       `json:"cached_injected"` // share from the prompt cache
+	InputWithout   *float64       `json:"input_withheld"`  // as input_injected, but for sessions with the pick withheld
+	CachedWith     *float64       `json:"cached_injected"` // share of the input tokens that came from the prompt cache
 	CachedChange   *float64       `json:"cached_change"`   // cached_injected minus the share with the pick withheld: causal
 	Trial          string         `json:"trial,omitempty"` // the lesson's trial: "running"; "ended" after the planned evaluation; "reached" at the requested width
 	PlannedTrials  []PlannedTrial `json:"looks,omitempty"` // planned trials, the latest last
@@ -233,14 +233,14 @@ type Row struct {
 	WorstLo        *float64       `json:"worst_lo"`                   // invalid rows: smallest effect that the missing rewards permit
 	WorstHi        *float64       `json:"worst_hi"`                   // invalid rows: largest effect that the missing rewards permit
 	SRM            SRM            `json:"srm"`                        // check on this row's random assignment
-	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, or the tier
+	Reporting      SRM            `json:"reporting"`                  // check whether the lesson changes which sessions have a reward, or the reward's tier
 	RetireReason   string         `json:"retire,omitempty"`           // why the lesson might be retired
 	Note           string         `json:"note,omitempty"`             // limits on the verdict
 	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for another probability of withholding, if requested
 	Days           []Band         `json:"days,omitempty"`             // effect over time, if requested
 	Explanation    *Explanation   `json:"explain,omitempty"`          // how the row is derived, if requested
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
-	ExplainedShare *float64       `json:"explained"`      // share of z's variance explained by facts before the assignment; null with a null effect
+	ExplainedShare *float64       `json:"explained"`      // share of z's variance explained by facts known before the assignment; null if effect is null
 	PicksSaved     int64          `json:"picks_saved"`    // additional picks needed for the same interval without these facts
 	LateReporting  SRM            `json:"late_reporting"` // check whether the lesson changes which sessions get a reward after close
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
@@ -265,7 +265,8 @@ type WhatIf struct {
 	Needs3Points int64   `json:"needs_3_points"` // further picks until the half-width is 3 points
 }
 
-// Explanation shows how a row is derived: each number behind the verdict, so that the verdict can be computed by hand.
+// Explanation shows how a row is derived. It has each number behind the verdict, so that the verdict can be computed by
+// hand.
 type Explanation struct {
 	Propensities     []Propensity `json:"propensities"`
 	N                float64      `json:"n"`               // randomly assigned rewarded picks
@@ -278,7 +279,7 @@ type Explanation struct {
 	HalfWidth        *float64     `json:"half"`            // half-width of the interval valid at any time
 	PlannedHalfWidth *float64     `json:"one_look"`        // half-width of an interval for one evaluation planned beforehand
 	P                *float64     `json:"p"`               // level at which the interval valid at any time would exclude 0
-	SmallestP        float64      `json:"p_smallest"`      // smallest p so far, since each arm had enough rewarded picks for the verdict helps or harms; 1: none
+	SmallestP        float64      `json:"p_smallest"`      // smallest p since each arm had enough rewarded picks for the verdict helps or harms; 1: none
 	ProofBar         float64      `json:"proof_bar"`       // p at which the row is certain to be proven
 	ClaimBar         float64      `json:"claim_bar"`       // p at which the row is certain to be called helps or harms
 	Difference       *float64     `json:"mean_difference"` // difference between the plain means: injected minus withheld
@@ -296,8 +297,8 @@ type Propensity struct {
 	EValue           float64  `json:"e_value"` // e-value against random assignment in these sessions alone
 }
 
-// Opinions counts the judges' opinions about a lesson in sessions with the lesson. Opinions are not measurements, and
-// are added only to a finished report.
+// Opinions counts the judges' opinions about a lesson in sessions with the lesson. Opinions are not measurements, so
+// they are added only to a finished report.
 type Opinions struct {
 	Followed     int64 `json:"followed"`
 	Ignored      int64 `json:"ignored"`
@@ -308,19 +309,19 @@ type Opinions struct {
 // PlannedTrials describes all planned trials, and the correction for multiple tests. The level is for all planned
 // trials together: at most one in twenty rows with the verdict "proven in trial" may be wrong.
 type PlannedTrials struct {
-	Planned   int     `json:"planned"` // trials with a number of picks set beforehand, including running and abandoned ones
+	Planned   int     `json:"planned"` // trials whose number of picks was set beforehand, including running and abandoned trials
 	Evaluated int     `json:"taken"`   // evaluated trials
 	Proven    int     `json:"proven"`  // trials with p at most bar
 	Level     float64 `json:"level"`   // false discovery rate over all planned trials
 	Bar       float64 `json:"bar"`     // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
 }
 
-// PlannedTrial is one of a row's planned trials. The evaluation uses the planned number of picks, in the earliest
+// PlannedTrial is one of a row's planned trials. The evaluation uses the planned number of picks in the earliest
 // sessions, and is final. Before the evaluation the numbers cover the picks so far and support no conclusion.
 type PlannedTrial struct {
 	Began     time.Time `json:"began"`
 	Outcome   string    `json:"outcome,omitempty"` // measured outcome; empty: the reward
-	Planned   int64     `json:"planned"`           // planned number of rewarded picks; in a trial on an outcome: of picks in closed sessions
+	Planned   int64     `json:"planned"`           // planned number of rewarded picks, or, in a trial on an outcome, of picks in closed sessions
 	Rewarded  int64     `json:"told"`              // rewarded (or closed) picks so far
 	Evaluated bool      `json:"taken"`             // the evaluation is final
 	Last      time.Time `json:"last,omitzero"`     // start of the last session in the sums

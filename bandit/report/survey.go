@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Survey reads stored sessions for facts that the counters do not hold: how rewards are distributed with a lesson
-// injected and withheld, and the effects for one agent, model or task length. It makes no verdict.
+// Survey collects facts from stored sessions that the counters do not hold: the distribution of rewards with a lesson
+// injected and withheld, and the effects for one agent, model or task length. It gives no verdict.
 type Survey struct {
 	Since    time.Time // earliest possible session start
 	Sessions int64     // closed and rewarded sessions
@@ -29,7 +29,7 @@ type LessonSession struct {
 	Began   time.Time
 }
 
-// Rewards counts the sessions with a lesson's pick by reward, in steps of 0.1.
+// Rewards holds the number of sessions in which a lesson was picked, by reward, in steps of 0.1.
 type Rewards struct{ Injected, Withheld [10]int64 }
 
 // A survey groups the sessions by one of these dimensions.
@@ -46,7 +46,7 @@ type Cell struct {
 	Value, Slug        string
 	Injected, Withheld int64
 	Effect, Lo, Hi     float64 // the interval is widened for the number of cells shown
-	Shrunken           float64 // shrunk towards the mean over the lesson's cells
+	Shrunken           float64 // Effect, shrunk towards the mean over the lesson's cells
 	HasEffect          bool    // enough data to show the cell
 }
 

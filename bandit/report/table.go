@@ -13,7 +13,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Column widths. The columns and the gaps fill NarrowWidth without the plot, and FullWidth with the plot.
+// Column widths. Without the plot, the columns and the gaps add up to NarrowWidth. With the plot, they add up to
+// FullWidth.
 const (
 	verdictWidth = 22
 	effectWidth  = 21
@@ -23,8 +24,8 @@ const (
 	FullWidth   = 100 // with room for the plot
 )
 
-// Table writes the report for a terminal with the given width. Rows with an effect come first, the largest effect on
-// top.
+// Table writes the report for a terminal with the given width. Rows with an effect come first, and the largest effect
+// is at the top.
 func (r Report) Table(w io.Writer, columns int) error {
 	b := bufio.NewWriter(w)
 	t := table{w: b, axis: r.plotAxis(), columns: NarrowWidth}
@@ -209,7 +210,8 @@ func holdouts() map[string]string {
 	}
 }
 
-// line writes one row. A long name gets a separate line, because two truncated names may look identical.
+// line writes one row. A long name gets a separate line and is not truncated, because two truncated names may look
+// identical.
 func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, without int64) {
 	name = Printable(name)
 	if utf8.RuneCountInString(name) > t.nameWidth() {

@@ -16,7 +16,7 @@ func (b *builder) verdict(r *Row, s trial.Stats, belief Belief) Verdict {
 	if !r.SRM.OK || !r.Reporting.OK || !r.LateReporting.OK {
 		return Invalid
 	}
-	if r.Effect != nil { // with too few picks for an effect, the row has no proven verdict either
+	if r.Effect != nil { // a row with too few picks for an effect has no proven verdict either
 		if v := b.holdoutVerdict(r, s); v != Unproven {
 			return v
 		}
@@ -32,7 +32,8 @@ func (b *builder) verdict(r *Row, s trial.Stats, belief Belief) Verdict {
 	return Unproven
 }
 
-// holdoutVerdict returns the verdict without the chooser's beliefs. The row must have an effect.
+// holdoutVerdict returns the verdict that the experiment gives, without the chooser's beliefs. The row must have an
+// effect.
 func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	if v := b.proven(s); v != Unproven {
 		return v
@@ -58,8 +59,8 @@ func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	return Unproven
 }
 
-// maxDistances returns how far the row's interval ever was above and below 0, as ln(1/p). Earlier distances count,
-// because the interval is valid at all times simultaneously.
+// maxDistances returns how far the row's interval ever was above and below 0, as ln(1/p). Earlier distances count as
+// well, because the interval is valid at all times simultaneously.
 func maxDistances(s trial.Stats) (up, down float64) {
 	up, down = s.Maxima.MaxAbove, s.Maxima.MaxBelow
 	if all := armSums(s); all.hasEnoughPicks() && trial.EnoughForVerdict(s.Rewards.M1, s.Rewards.M0) {
@@ -84,7 +85,7 @@ func (b *builder) proven(s trial.Stats) Verdict {
 }
 
 // claimRate is the nominal level for calling rows "helps" or "harms". The measured error rate is lower, because an
-// interval that is valid at all times is wide: if a fifth of the lessons help, one such row in ten was wrong after
+// interval that is valid at all times is wide. If a fifth of the lessons help, one such row in ten was wrong after
 // 40,000 sessions (docs/decisions/0044).
 const claimRate = 0.50
 
@@ -108,9 +109,9 @@ func (b *builder) claimBars(rows []Lesson) (bar, next float64) {
 		math.Min(trial.NextDiscovery(ps, len(ps), claimRate), trial.Alpha)
 }
 
-// Caution reports whether a lesson is presented as a caution. better and worse are the Belief fields, relative to the
-// expected reward: raw success and failure counts would turn a third of the helpful lessons into cautions, because good
-// lessons fire in hard sessions.
+// Caution reports whether a lesson is presented as a caution. better and worse are the fields in Belief, which are
+// relative to the expected reward. Raw counts of successes and failures would turn a third of the helpful lessons into
+// cautions, because good lessons fire in hard sessions.
 func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
@@ -174,8 +175,8 @@ func invalidReason(r *Row) string {
 
 // Conditions for proposing to retire a lesson.
 const (
-	retireBenchedDays = 60   // days for which the chooser has expected harm
-	retirePicks       = 200  // rewarded picks for a benched lesson (one that the chooser expects to do harm)
+	retireBenchedDays = 60   // number of days for which the chooser has expected harm
+	retirePicks       = 200  // minimum number of rewarded picks of a benched lesson (one that the chooser expects to do harm)
 	retireUseful      = 0.01 // smallest useful effect: one point
 	retireChance      = 0.05 // largest probability of a useful effect, by the chooser's model
 )
@@ -203,7 +204,8 @@ func (b *builder) retireReason(r *Row, l Lesson, belief Belief) string {
 	return ""
 }
 
-// benchedSince reports whether the chooser expected harm on each of four days during the last retireBenchedDays.
+// benchedSince reports whether the chooser expected harm on each of four days spread over the last retireBenchedDays
+// days.
 func (b *builder) benchedSince(l Lesson) bool {
 	today := trial.Day(b.in.Now)
 	for back := int32(retireBenchedDays); back > 0; back -= 15 {

@@ -52,15 +52,15 @@ func wrap(text string, columns int) (lines []string) {
 // assumedRate returns the picks per week from which r.Weeks was computed. r.Weeks must not be nil.
 func (r *Row) assumedRate() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
-// Points converts an effect on the reward to points. It limits the result to -100 to 100, because an interval from few
-// sessions can exceed every possible effect.
+// Points converts an effect on the reward to points. It limits the result to the range from -100 to 100, because an
+// interval from few sessions can exceed every possible effect.
 func Points(effect float64) float64 { return 100 * max(-1, min(1, effect)) }
 
 // SignedPoints formats an effect on the reward in points, with the sign.
 func SignedPoints(effect float64) string { return signedNumber(Points(effect)) }
 
-// signedNumber formats a number with the sign and one decimal. A number that would round to 0 has two decimals, to show
-// on which side of 0 it lies.
+// signedNumber formats a number with the sign and one decimal. A number that would round to 0 gets two decimals, to
+// show on which side of 0 it lies.
 func signedNumber(x float64) string {
 	switch size := math.Abs(x); {
 	case size < 0.005:

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Arm names what is measured, one lesson text: "slug@" and the first 12 hex digits of the content hash.
+// Arm names one measured lesson text: "slug@" and the first 12 hex digits of the content hash.
 type Arm string
 
 // LoopArm is the loop warning's arm.
@@ -29,11 +29,11 @@ func (a Arm) IsRule() bool { return strings.HasPrefix(string(a), RulePrefix) }
 
 const likeSuffix = "~like"
 
-// LikenessSlug returns the arm name for a lesson that matched by likeness: a similar text instead of an exact match.
-// Such picks have a separate arm and effect.
+// LikenessSlug returns the slug in the arm of a lesson that matched by likeness, that is, because of a similar text
+// instead of an exact match. Such picks have a separate arm and effect.
 func LikenessSlug(slug string) string { return slug + likeSuffix }
 
-// LessonSlug removes the suffix for a match by likeness.
+// LessonSlug removes the suffix that LikenessSlug adds.
 func LessonSlug(name string) string { return strings.TrimSuffix(name, likeSuffix) }
 
 // LikenessArm returns the arm for the same lesson, matched by likeness.
@@ -54,20 +54,20 @@ type PassReason string
 
 // The reasons.
 const (
-	PassedSlots PassReason = "slots" // better lessons took the slots in the turn or in the session
+	PassedSlots PassReason = "slots" // better lessons took all slots in the turn or in the session
 	PassedRoom  PassReason = "room"  // the text exceeds the room in the block or in the session
 	PassedRank  PassReason = "rank"  // the chooser expects no gain above the cost
 )
 
-// Pick is a lesson chosen for a session, with the random decision, and the rewards expected at that time.
+// Pick is a lesson chosen for a session, with the random decision and the rewards that were expected at that time.
 type Pick struct {
 	Slug        string      `json:"slug"`
 	Arm         Arm         `json:"arm"`
 	Eps         float64     `json:"eps"` // probability of withholding
 	Injected    bool        `json:"inj"`
 	MeanEffect  float64     `json:"m"`   // the chooser's mean effect at the pick
-	Offset      float64     `json:"off"` // offset: expected session reward without the lesson
-	Centre      float64     `json:"c"`   // reward centre in the report
+	Offset      float64     `json:"off"` // expected session reward without the lesson
+	Centre      float64     `json:"c"`   // expected reward before the random decision; the report subtracts it from the reward
 	Tokens      int         `json:"tok,omitempty"`
 	Turn        int         `json:"turn"`
 	Trial       string      `json:"tr,omitempty"` // name of the planned trial, empty for none
@@ -75,9 +75,9 @@ type Pick struct {
 	Measurement Measurement `json:"o,omitzero"`   // outcome measurement; set after the random decision
 }
 
-// Assignment holds a session's random decisions and expected rewards, which never change after the decision. A
-// session's deltas are a pure function of the Assignment and the reward. The caller sets Category, Model and Day before
-// the first Decide.
+// Assignment holds a session's random decisions and expected rewards, which never change once they are set. A session's
+// deltas are a pure function of the Assignment and the reward. The caller sets Category, Model and Day before the first
+// Decide.
 type Assignment struct {
 	Control          bool           `json:"ctl,omitempty"`
 	ControlP         float64        `json:"g"` // probability of Control
@@ -109,8 +109,8 @@ type RewardAtClose struct {
 	Tier int     `json:"tier,omitempty"`
 }
 
-// FlipControl decides at random, in the first call only, whether the session gets no lessons, with probability control.
-// The result reports whether this call made the decision.
+// FlipControl makes the session a control session, which gets no lessons, with probability control. Only the first call
+// decides. The result reports whether this call made the decision.
 func (a *Assignment) FlipControl(salt, session string, control float64) bool {
 	if a.Decided {
 		return false
@@ -154,8 +154,8 @@ func (a *Assignment) PickByArm(arm Arm) (Pick, bool) {
 	return Pick{}, false
 }
 
-// Match returns the match with an arm. The loop warning has none, because a match would change the expected reward,
-// which is fixed before a loop is found.
+// Match returns the match with an arm. The loop warning never has a match, because a match would change the expected
+// reward, which is fixed before a loop is found.
 func (a *Assignment) Match(arm Arm) (Match, bool) {
 	if i := slices.IndexFunc(a.Matched, func(m Match) bool { return m.Arm == arm }); i >= 0 {
 		return a.Matched[i], true
@@ -171,8 +171,8 @@ func (a *Assignment) HasMatchOrLoop() bool { return a.Looped || len(a.Matched) >
 // measured section in a rules file is not: the section may have been cut, and control sessions keep every section.
 func (a *Assignment) InComparison() bool { return a.HasMatchOrLoop() && !a.HasMeasuredRules }
 
-// Merge joins two copies that diverged on two replicas. A decision in either copy is kept; decisions in both agree.
-// aIsOlder reports whether a is the older copy.
+// Merge joins two copies that diverged on two replicas. It keeps the decisions in either copy; decisions in both copies
+// are equal. aIsOlder reports whether a is the older copy.
 func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	base, other := a, b
 	if !a.Decided || b.Decided && !aIsOlder {
@@ -189,7 +189,7 @@ func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 	*a = out
 }
 
-// mergeMatchesAndPicks joins the matches and picks. For a lesson in both copies, first wins.
+// mergeMatchesAndPicks joins the matches and picks. If a lesson is in both copies, the entry in first is kept.
 func mergeMatchesAndPicks(first, second *Assignment) (matched []Match, picks []Pick) {
 	matched, picks = slices.Clone(first.Matched), slices.Clone(first.Picks)
 	for _, m := range second.Matched {

@@ -9,7 +9,8 @@ func Category(agent, model, length string) string {
 	return part(agent) + "|" + part(model) + "|" + part(length)
 }
 
-// CategoryParts splits a category from the end, because in older releases the agent may contain "|".
+// CategoryParts splits a category into its parts. It starts at the end, because a category from an older release may
+// have a "|" in the agent.
 func CategoryParts(category string) (agent, model, length string) {
 	end := strings.LastIndexByte(category, '|')
 	if start := strings.LastIndexByte(category[:max(end, 0)], '|'); start >= 0 {

@@ -21,8 +21,8 @@ const (
 // Coin returns a uniform number in [0,1): the top 53 bits of the SHA-256 of salt, purpose, session and slug, joined by
 // zero bytes. The number is identical on every replica and after every restart.
 //
-// Cheaper hashes fail: with FNV and CRC32, the coins for two lessons correlate by up to 1, because the inputs differ
-// only in a few bytes.
+// Cheaper hashes do not work: with FNV or CRC32, the correlation between the coins for two lessons can reach 1, because
+// the inputs differ only in a few bytes.
 func Coin(salt string, p Purpose, session, slug string) float64 {
 	h := CoinHash(salt, p, session, slug)
 	return float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)

@@ -17,8 +17,8 @@ func (d *Deltas) Add(scope, field string, day int32, v float64) {
 }
 
 // ClosingDeltas returns the deltas that a session adds when it closes, with or without a reward. The withheld share is
-// counted here, because the check on the random assignment must not depend on rewards. An excluded session adds only
-// its reason.
+// counted here because the check on the random assignment must not depend on rewards. An excluded session adds only its
+// reason.
 func (a *Assignment) ClosingDeltas() []Delta {
 	if a.Excluded {
 		return a.exclusionDeltas()
@@ -79,9 +79,9 @@ func (a *Assignment) countReporting(d *Deltas) {
 	}
 }
 
-// countRefusals counts a session with a changed request that the upstream refused. Leaving the session out would bias
-// the effect, because only sessions with an injection have changed requests. With CutRefused, the refusal counts only
-// for the cut sections.
+// countRefusals counts a session with a changed request that the upstream refused. Such a session stays in the
+// experiment: only sessions with an injection have changed requests, so leaving them out would bias the effect. With
+// CutRefused, the refusal counts only for the rules file sections.
 func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.HasMeasuredRules {
 		d.Add("", fRefused+armDigit(!a.Control), 0, 1)
@@ -207,8 +207,9 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 	}
 }
 
-// Z divides a centred reward by the probability of the random decision (Horvitz and Thompson 1952), and negates it for
-// a withheld pick. For every centre, the mean z is the effect of injecting. ok is false if the pick was not randomised.
+// Z divides a centred reward by the probability of the random decision (Horvitz and Thompson 1952), and negates the
+// quotient for a withheld pick. Whatever the centre is, the expected z is the effect of injecting. ok is false if the
+// pick was not randomised.
 func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	if !(eps > 0 && eps < 1) {
 		return 0, false

@@ -54,8 +54,8 @@ func (c *Counters) Add(ds []Delta) {
 	}
 }
 
-// ScopePrefixLen returns how many leading deltas have the same scope. Added under one lock, they never show a reader a
-// count without the sum.
+// ScopePrefixLen returns how many leading deltas have the same scope. These deltas are added under one lock, so that a
+// reader never sees a count without the sum.
 func ScopePrefixLen(ds []Delta) int {
 	n := 1
 	for n < len(ds) && ds[n].Key.Scope == ds[0].Key.Scope {
@@ -180,7 +180,7 @@ func (c *Counters) Clone() *Counters {
 	return out
 }
 
-// Inherit copies each interval's smallest width from old counters after a reload, because the store does not have these
+// Inherit copies each interval's smallest width from the old counters after a reload. The store does not have these
 // widths.
 func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
@@ -210,7 +210,7 @@ func (c *Counters) addEntries(scope string, ds []Delta) {
 	}
 }
 
-// Evaluations returns the evaluations of all planned trials with a rewarded session, ordered by start.
+// Evaluations returns the evaluations of all planned trials that have a rewarded session, ordered by start.
 func (c *Counters) Evaluations() []Evaluation {
 	c.mu.RLock()
 	scopes := maps.Clone(c.planned)

@@ -17,8 +17,8 @@ func (c *Counters) Advance(day int32) {
 	c.day = day
 }
 
-// ClosedPerDay returns the tenant's mean number of closed sessions per day, over the rateWindowDays days up to day.
-// Days before the first closed session do not count.
+// ClosedPerDay returns the tenant's mean number of closed sessions per day, over the last rateWindowDays days up to
+// day. Days before the first closed session do not count.
 func (c *Counters) ClosedPerDay(day int32) float64 {
 	g := c.global
 	g.mu.Lock()

@@ -9,8 +9,8 @@ import (
 // FixedScale scales the integer counters: a counter holds millionths.
 const FixedScale = 1_000_000
 
-// Key names one tenant counter. Scope is an arm, empty for the tenant, "x:" and a category, or "t:" and a planned
-// trial.
+// Key names one of a tenant's counters. Scope is an arm, "x:" and a category, "t:" and a planned trial, or empty for
+// the tenant as a whole.
 type Key struct {
 	Scope string
 	Field string // see fields.go
@@ -23,7 +23,7 @@ type Delta struct {
 	Value int64
 }
 
-// Compare orders counters by scope, field and day, as stores list them.
+// Compare orders counters by scope, field and day, which is the order in which stores list them.
 func Compare(a, b Delta) int {
 	return cmp.Or(cmp.Compare(a.Key.Scope, b.Key.Scope), cmp.Compare(a.Key.Field, b.Key.Field), cmp.Compare(a.Key.Day, b.Key.Day))
 }
@@ -33,7 +33,7 @@ func IsArm(scope string) bool {
 	return scope != "" && (len(scope) < 2 || scope[1] != ':')
 }
 
-// Fixed converts a number to millionths, bounded so that one wild number cannot overflow a sum.
+// Fixed converts a number to millionths. It limits the number, so that a single wrong number cannot overflow a sum.
 func Fixed(x float64) int64 {
 	if math.IsNaN(x) {
 		return 0
@@ -50,7 +50,7 @@ func Negate(ds []Delta) []Delta {
 	return out
 }
 
-// Round rounds to the precision in the counters, so a record stays identical through every encoding.
+// Round rounds to the precision of the counters, so that encoding does not change a record.
 func Round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// betCount is the number of bet sizes. A bet of size lambda on "the lesson helps" multiplies a stake of 1 by 1 + lambda
-// z at each pick; a large final stake is evidence. An e-value is the mean stake over the bets of all sizes.
+// betCount is the number of bet sizes. A bet of size lambda on "the lesson helps" starts with a stake of 1, and
+// multiplies the stake by 1 + lambda z at each pick. A large final stake is evidence. An e-value is the mean final
+// stake over the bets of all sizes.
 const betCount = 6
 
 // betSize returns the k-th bet size; larger sizes find larger effects sooner. The cap keeps 1 + lambda z positive for
@@ -34,7 +35,8 @@ func logE(w []int64) float64 {
 func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 
 // Discoveries runs the Benjamini-Hochberg procedure at level q on sorted p-values, and returns the largest p-value that
-// is a discovery, or -1. tests is the number of tests; the p-values missing in p are 1.
+// is a discovery, or -1. tests is the number of tests, which may be larger than the number of p-values: the missing
+// p-values are 1.
 func Discoveries(p []float64, tests int, q float64) float64 {
 	if k := discoveries(p, tests, q); k > 0 {
 		return q * float64(k) / float64(max(tests, 1))
@@ -42,9 +44,9 @@ func Discoveries(p []float64, tests int, q float64) float64 {
 	return -1
 }
 
-// EvidenceBar returns the smallest log e-value that is a discovery, for every dependence between the tests (e-BH; Wang
-// and Ramdas, False discovery rate control with e-values, 2022). The k-th largest of n e-values must reach n/(q k).
-// Without a discovery, the result is the bar for the largest e-value.
+// EvidenceBar returns the smallest log e-value that is a discovery. The threshold is valid for any dependence between
+// the tests (e-BH; Wang and Ramdas, False discovery rate control with e-values, 2022). The k-th largest of n e-values
+// must reach n/(q k). Without a discovery, the result is the bar for the largest e-value.
 func EvidenceBar(logEs []float64, q float64) float64 {
 	sorted := slices.Clone(logEs)
 	slices.Sort(sorted)

@@ -12,7 +12,7 @@ const (
 	ExcludedKeys    ExclusionReason = "secret"  // the replica does not know the fleet's keys
 	ExcludedUnknown ExclusionReason = "unknown" // the record, from an earlier release, has no reason
 
-	ExcludedImport ExclusionReason = "import" // an imported conversation; its requests could get no lesson
+	ExcludedImport ExclusionReason = "import" // an imported conversation, whose requests could not get a lesson
 	ExcludedMember ExclusionReason = "member" // the run or the parent session counts once for all its sessions
 )
 
@@ -24,8 +24,8 @@ func ExclusionReasons() [exclusionReasons]ExclusionReason {
 	return [exclusionReasons]ExclusionReason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedUnknown}
 }
 
-// Exclude takes the session out of the experiment, for the first reason given. A reason that only treated sessions can
-// have would bias the comparison.
+// Exclude takes the session out of the experiment. If Exclude is called again, the first reason stays. A reason that
+// only treated sessions can have would bias the comparison.
 func (a *Assignment) Exclude(why ExclusionReason) {
 	if !a.Excluded {
 		a.Excluded, a.ExcludedFor = true, why

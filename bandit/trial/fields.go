@@ -10,7 +10,7 @@ import (
 const (
 	FieldInjected = "n1"   // dated: rewarded sessions with the lesson; global: treated sessions
 	FieldWithheld = "n0"   // dated: rewarded sessions with the lesson withheld; global: control sessions
-	FieldUnpicked = "nu"   // dated: rewarded sessions, also control, with a match but no pick
+	FieldUnpicked = "nu"   // dated: rewarded sessions with a match but no pick, including control sessions
 	FieldRewarded = "told" // global: sessions with a reward
 )
 
@@ -55,8 +55,8 @@ const (
 	fAssigned    = "a"     // closed sessions
 	fAtClose     = "heard" // sessions with a reward when they closed; later feedback does not change this
 	fRewards     = "y"     // summed rewards
-	fGraded      = "yy"    // summed y (1 - y); y squared sums to the y sum less this sum
-	fGradedN     = "gn"    // rewards counted in fGraded; sessions closed by an earlier release have none
+	fGraded      = "yy"    // summed y (1 - y); the sum of y squared is the sum of y minus this sum
+	fGradedN     = "gn"    // number of rewards in fGraded, which excludes sessions that an earlier release closed
 	fGradedY     = "gy"    // these rewards, summed
 	fLate        = "late"  // sessions without a reward at close that got one later
 	epsSeparator = "@"
@@ -67,7 +67,7 @@ type aggregation uint8
 
 const (
 	daily          aggregation = iota // one sum per day
-	tenantDaily                       // one sum per day, global; in an arm's scope, the name belongs to the chooser
+	tenantDaily                       // one sum per day, global; in an arm's scope, the chooser uses the name
 	dailyCost                         // one cost sum per day
 	overallSum                        // one sum
 	betSum                            // one sum per bet size

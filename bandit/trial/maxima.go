@@ -10,8 +10,8 @@ import (
 // DiscoveryRate is the tolerated share of false discoveries among the proven lessons.
 const DiscoveryRate = 0.05
 
-// RaiseMaxima raises the running maxima for the arms changed since the last call, and returns the raised maxima, which
-// the caller stores.
+// RaiseMaxima raises the running maxima of the arms that changed since the last call. It returns the raised maxima,
+// which the caller stores.
 //
 // The maxima cannot be computed from the sums: a later correction lowers a sum, but the earlier evidence stays valid.
 func (c *Counters) RaiseMaxima(now time.Time) []Delta {
@@ -72,9 +72,9 @@ func (s *sums) recordConclusion(dst []Delta, k Arm, now time.Time) []Delta {
 	return dst
 }
 
-// provenEValue is the e-value from which a lesson is withheld less often: p = 1/20, not corrected for the other
-// lessons. The report's verdict "proven" is corrected and comes later; until then, a good lesson would be withheld from
-// a fifth of the sessions.
+// provenEValue is the e-value at which a lesson starts to be withheld less often. It corresponds to p = 1/20, without a
+// correction for the other lessons. The report's verdict "proven" has that correction, so it comes later; if the
+// chooser waited for it, a good lesson would be withheld from a fifth of the sessions until then.
 const provenEValue = 20
 
 // recordProof records when an arm reached provenEValue. The time is never removed, because the evidence stays valid.

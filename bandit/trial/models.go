@@ -10,7 +10,7 @@ import (
 // OtherModels is the name for all models beyond the first maxModels.
 const OtherModels = "other"
 
-// maxModels bounds the models counted by name, because the name comes from a request.
+// maxModels is how many models are counted by name. A limit is needed because the name comes from a request.
 const maxModels = 32
 
 // modelPrefix begins the counters for one model: "model.z:NAME".
@@ -113,8 +113,8 @@ type ModelEffect struct {
 // seenDeviations is the normal distribution's one-sided 90% quantile, for IncludesModel.
 const seenDeviations = 1.2816
 
-// IncludesModel reports whether the lesson's evidence includes the model: enough rewarded picks, and with 90%
-// probability an effect with the given sign (0: any effect).
+// IncludesModel reports whether the lesson's evidence includes the model. The model needs enough rewarded picks, and
+// its effect must have the given sign with 90% probability (sign 0: any effect).
 func (e *ModelEffect) IncludesModel(sign float64) bool {
 	return e.HasEffect && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.ShrunkenSD)
 }
@@ -123,9 +123,9 @@ func (e *ModelEffect) IncludesModel(sign float64) bool {
 func (e *ModelEffect) HasEnoughClosedPicks() bool { return EnoughForInterval(e.C1+e.C0, e.C1, e.C0) }
 
 // Models returns an arm's effects by model, most picks first. Each effect is shrunk by a normal prior around the
-// lesson's effect. The prior variance is the variance between the models beyond chance. The lesson's squared effect
-// enters this variance as one more observation, because the effect on a single model does not show how much models
-// differ.
+// lesson's effect. The prior variance is the variance between the models that chance does not explain. Because the
+// effect on a single model does not show how much models differ, the lesson's squared effect enters this variance as
+// one more observation.
 func (c *Counters) Models(k Arm) []ModelEffect {
 	s := c.scopeSums(string(k), false)
 	if k == "" || s == nil {
@@ -189,8 +189,8 @@ func (s *sums) modelEffects() []ModelEffect {
 	return out
 }
 
-// BetweenVariance returns the weighted mean of measured effects, and how much the true effects vary beyond chance
-// (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
+// BetweenVariance returns the weighted mean of measured effects, and the variance between the true effects (DerSimonian
+// and Laird, Meta-analysis in clinical trials, 1986).
 func BetweenVariance(effects, variances []float64) (mean, between float64) {
 	var w, we, ww float64
 	for i, e := range effects {

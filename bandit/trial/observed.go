@@ -5,8 +5,9 @@ import (
 	"strconv"
 )
 
-// outcomeBetCount is the number of bet sizes (assumed effects) on an outcome, in multiples of Measurement.Width. The
-// bets are larger and fewer than on a reward, because effects on outcomes are larger, and a session has seven outcomes.
+// outcomeBetCount is the number of bet sizes (assumed effects, in multiples of Measurement.Width) on an outcome. The
+// bets are larger than on a reward, because effects on outcomes are larger. They are fewer, because a session has seven
+// outcomes.
 const outcomeBetCount = 4
 
 func outcomeBetSize(k int, eps float64) float64 {
@@ -21,8 +22,8 @@ const (
 	oY0                                     // summed values, withheld
 	oZ                                      // z, summed
 	oZZ                                     // z squared, summed
-	oUp                                     // ln(1 + lambda_k u), summed, where u is z scaled by Measurement.Width and capped
-	oDown           = oUp + outcomeBetCount // ln(1 - lambda_k u), summed
+	oUp                                     // sum of ln(1 + lambda_k u), where u is z scaled by Measurement.Width and capped
+	oDown           = oUp + outcomeBetCount // sum of ln(1 - lambda_k u)
 	outcomeSumCount = oDown + outcomeBetCount
 )
 
@@ -89,7 +90,7 @@ type OutcomeStats struct {
 	N1, N0              float64 // closed randomised picks: injected, withheld
 	Y1, Y0              float64 // summed values
 	Z, ZZ               float64
-	LogEMore, LogEFewer float64 // current e-values as logarithms: for larger and for smaller values with the lesson
+	LogEMore, LogEFewer float64 // logarithms of the current e-values for larger and for smaller values with the lesson
 }
 
 // Outcomes returns an arm's outcomes, all zero for an unknown arm.
@@ -117,8 +118,8 @@ func outcomeStats(v []int64) OutcomeStats {
 	}
 }
 
-// pseudoPicks is the weight of the mean over all lessons in an arm's centre (a value expected before the random
-// decision), in picks.
+// pseudoPicks is the weight, in picks, of the mean over all lessons in an arm's centre. A centre is a value expected
+// before the random decision.
 const pseudoPicks = 10
 
 // startMean returns the assumed mean for an outcome. A wrong mean makes an interval wider, not wrong.
@@ -127,7 +128,7 @@ func startMean(o Outcome) float64 {
 	case Recurrence:
 		return 0.5
 	case Tokens:
-		return 0.6 // some 20,000
+		return 0.6 // about 20,000 tokens
 	case Seconds:
 		return 0.25 // a minute
 	default:
@@ -139,7 +140,7 @@ func startMean(o Outcome) float64 {
 const capDeviations = 3
 
 // NewMeasurement returns the measurement for a pick that is withheld with probability eps. The centres are eps
-// mean(injected) + (1-eps) mean(withheld) over the arm's closed picks. If an outcome needs a scale, the e-values begin
+// mean(injected) + (1-eps) mean(withheld) over the arm's closed picks. An outcome that needs a scale has e-values only
 // after 50 closed picks.
 func (c *Counters) NewMeasurement(k Arm, eps float64, outcomes OutcomeSet, from Totals) Measurement {
 	w := Measurement{Outcomes: outcomes, From: from, Weight: c.weight()}
@@ -175,5 +176,5 @@ func (c *Counters) pooled() (out [OutcomeCount]pool) {
 	return out
 }
 
-// poolSumCount is the number of outcome sums in Counters.pool: those before oZ.
+// poolSumCount is the number of outcome sums in Counters.pool, which has the sums before oZ.
 const poolSumCount = oZ

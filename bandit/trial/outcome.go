@@ -13,10 +13,10 @@ const (
 	Recurrence  Outcome = iota // 1 if an error that the lesson is about recurs
 	Errors                     // failed tool calls
 	Loops                      // 1 if a loop is found
-	Corrections                // 1 if the user corrects or rejects
+	Corrections                // 1 if the user corrects or rejects the agent's work
 	Turns                      // agent requests
 	Tokens                     // tokens, as reported by the upstream
-	Seconds                    // time up to the newest request or reply
+	Seconds                    // time until the newest request or reply
 	OutcomeCount
 )
 
@@ -42,20 +42,20 @@ func ParseOutcome(name string) (o Outcome, ok bool) {
 // OutcomeNames returns all outcome names.
 func OutcomeNames() []string { return slices.Clone(outcomeNames[:]) }
 
-// Logarithmic reports whether the value is a count's logarithm: means are geometric, and an effect is a change in per
-// cent.
+// Logarithmic reports whether the value is a count's logarithm. If so, means are geometric, and an effect is a change
+// in per cent.
 func (o Outcome) Logarithmic() bool { return o >= Turns }
 
-// needsScale reports whether an outcome's e-values need the spread of the values, because the outcome is not just 0 or
-// 1.
+// needsScale reports whether an outcome's e-values need the spread of the values. They do if the outcome has values
+// other than 0 and 1.
 func (o Outcome) needsScale() bool { return o == Errors || o.Logarithmic() }
 
 const (
 	maxErrors = 10 // a session with more failed calls counts as a session with ten
-	logRange  = 24 // base-2 logarithm for the largest count, 16.7 million
+	logRange  = 24 // base-2 logarithm of the largest count, 16.7 million
 )
 
-// Value converts an observation (for Seconds: in milliseconds) to the experiment's scale, 0 to 1.
+// Value converts an observation (for Seconds: in milliseconds) to the experiment's scale, which is 0 to 1.
 func (o Outcome) Value(x int64) float64 {
 	v := float64(max(x, 0))
 	switch {
@@ -95,7 +95,7 @@ func (t *Totals) Add(o Totals) {
 	t.Turns, t.Tokens, t.NewestMillis = t.Turns+o.Turns, t.Tokens+o.Tokens, max(t.NewestMillis, o.NewestMillis)
 }
 
-// Merge merges two states of the sums counted by one replica. The larger sum is the newer one.
+// Merge merges two states of one replica's sums. The larger sum is the newer one.
 func (t *Totals) Merge(o Totals) {
 	t.Errors, t.Loops, t.Corrections = max(t.Errors, o.Errors), max(t.Loops, o.Loops), max(t.Corrections, o.Corrections)
 	t.Turns, t.Tokens, t.NewestMillis = max(t.Turns, o.Turns), max(t.Tokens, o.Tokens), max(t.NewestMillis, o.NewestMillis)
@@ -121,8 +121,9 @@ func NewOutcomeSet(list ...Outcome) (s OutcomeSet) {
 // Has reports whether the set contains an outcome.
 func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 
-// Measurement measures a pick's outcomes. The centres, widths and weight are frozen at the pick and follow from earlier
-// sessions alone, so they do not depend on the random decision. Recurred, Closed and After are observed after the pick.
+// Measurement measures a pick's outcomes. The centres, widths and weight are computed from earlier sessions alone and
+// frozen at the pick, so they do not depend on the random decision. Recurred, Closed and After are observed after the
+// pick.
 type Measurement struct {
 	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0 if none
 	From     Totals                `json:"from,omitzero"`  // sums at the pick

@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// A planned trial is evaluated once, after a number of rewarded picks set before the start. Each session with a reward
-// at close leaves one entry. The evaluation uses the entries with the earliest session starts, so the result is
-// identical on every replica, and can be recomputed from an export.
+// A planned trial is evaluated once, after a number of rewarded picks that is set before the start. Each session that
+// has a reward when it closes adds one entry. The evaluation uses the entries with the earliest session starts, so the
+// result is identical on every replica and can be recomputed from an export.
 //
-// Feedback that arrives after a session has closed leaves the evaluation unchanged.
+// Feedback that arrives after a session has closed does not change the evaluation.
 
 // Epsilon is the default share of picks withheld in a trial. An even split needs the fewest picks.
 const Epsilon = 0.50
@@ -26,8 +26,8 @@ const plannedPrefix = "t:"
 // PlannedScope returns the scope for a trial's entries.
 func PlannedScope(k Arm, name string) string { return plannedPrefix + string(k) + "#" + name }
 
-// PlannedName returns a planned trial's name: the start, the number of picks, and the outcome if any. The name is empty
-// without a number of picks.
+// PlannedName returns a planned trial's name: the start, the number of picks, and the outcome if any. If picks is 0,
+// the name is empty.
 func PlannedName(started time.Time, picks int64, outcome string) string {
 	if picks <= 0 {
 		return ""
@@ -56,11 +56,12 @@ type plannedTrial struct {
 	isSorted bool
 }
 
-// tieBreakerDigits is enough to order sessions that start in one second, and too little to identify a session.
+// tieBreakerDigits is enough digits to order the sessions that start within a second, but too few to identify a
+// session.
 const tieBreakerDigits = 8
 
 // TrialEntries returns the deltas that a session adds to its picks' planned trials when it closes. Without a reward, y
-// is NaN, and only trials on an outcome get a delta. A delta encodes z and whether the pick was injected, and is never
+// is NaN, and only trials on an outcome get a delta. A delta encodes z and whether the pick was injected. It is never
 // 0.
 func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	if a.Excluded {
@@ -131,7 +132,7 @@ type Evaluation struct {
 	Planned   int64
 	Outcome   string  // empty: a trial on the reward
 	Entries   int64   // entries so far
-	Evaluated bool    // the evaluation is final: there are as many entries as planned
+	Evaluated bool    // the evaluation is final, because there are as many entries as planned
 	LastStart int64   // start of the last session in the sums
 	Z, ZZ     float64 // z and z squared, summed
 	Injected  int64
@@ -200,7 +201,7 @@ func PicksFor(effect, power, level, epsilon, variance float64) int64 {
 	return int64(math.Ceil(math.Min(k*k*variance*VarianceFactor(epsilon), 1e12)))
 }
 
-// MinTrialPicks returns the minimum number of picks in a planned trial. With fewer picks, in total or in one arm, the
+// MinTrialPicks returns the minimum number of picks in a planned trial. With fewer picks in total or in one arm, the
 // interval would be invalid.
 func MinTrialPicks(epsilon float64) int64 {
 	const minPerArm = 20

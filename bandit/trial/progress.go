@@ -2,10 +2,10 @@ package trial
 
 import "math"
 
-// Progress is an arm's state in the measurement. It decides how large a share is withheld, and when a trial ends.
+// Progress is the state of an arm's measurement. It determines how large a share is withheld, and when a trial ends.
 type Progress struct {
 	Proven     bool // the e-value for help reached 20 at some time
-	Concluded  bool // the interval was above 0 and never below, or within 3 points of 0
+	Concluded  bool // the interval was above 0 at some time and never below 0, or was within 3 points of 0
 	TrialEnded bool // the trial has the requested width or number of picks
 }
 
@@ -38,8 +38,8 @@ func (s *sums) isConcluded() bool {
 	return v[iNoEffectAt] > 0 || v[iMaxAbove] >= bar && v[iMaxBelow] < bar
 }
 
-// hasReachedWidth reports whether the interval was ever as narrow as the trial requires. A trial that ended because of
-// where the interval lies would be biased. The caller holds mu.
+// hasReachedWidth reports whether the interval was ever as narrow as the trial requires. Only the width counts: a trial
+// that ended because of the interval's position would be biased. The caller holds mu.
 func (s *sums) hasReachedWidth(until float64) bool {
 	total := s.row(rowTotal)
 	n := fromFixed(total[iN])

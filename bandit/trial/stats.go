@@ -31,7 +31,7 @@ type RewardSums struct {
 // EvidenceMaxima holds the extremes in the evidence so far.
 type EvidenceMaxima struct {
 	LogEHelps, LogEHarms float64 // largest e-values so far, as logarithms
-	MaxAbove, MaxBelow   float64 // the smallest p with the interval above and below 0, as ln(1/p)
+	MaxAbove, MaxBelow   float64 // ln(1/p) for the smallest p with the interval above 0, and below 0
 	ProvenAt             int64   // unix seconds; 0 means not proven
 	NoEffectAt           int64   // unix seconds of the first interval within 3 points of 0; 0 means never
 }
@@ -44,10 +44,10 @@ type AllSessions struct {
 	Closed        int64                   // closed sessions in the experiment
 	Members       int64                   // closed sessions that are counted with their run or parent session
 	Excluded      [exclusionReasons]int64 // closed sessions outside the experiment, by ExclusionReasons
-	AnyInjected   []Stratum               // by whether any pick in the first decision was injected; Eps is the probability that none was
+	AnyInjected   []Stratum               // sessions grouped by whether any pick in the first decision was injected; Eps is the probability that none was
 }
 
-// Stratum holds counts and sums for the sessions with one withholding probability.
+// Stratum holds counts and sums for the sessions that share one withholding probability.
 type Stratum struct {
 	Eps             float64         // the probability
 	Assigned        [2]int64        // closed sessions: withheld, injected
@@ -55,9 +55,9 @@ type Stratum struct {
 	RewardedAtClose [2][tiers]int64 // sessions with a reward at close, by the tier at that time
 	Y               [2]float64      // summed rewards
 	GradedN         [2]float64      // rewarded sessions from releases that count Graded
-	GradedY         [2]float64      // their rewards y, summed
-	Graded          [2]float64      // their y (1 - y), summed; the sum of y squared is GradedY - Graded
-	Late            [2]int64        // sessions without a reward at close that have one now
+	GradedY         [2]float64      // sum of their rewards y
+	Graded          [2]float64      // sum of their y (1 - y); the sum of y squared is GradedY - Graded
+	Late            [2]int64        // sessions that had no reward at close but have one now
 }
 
 // DayStats is one day in the randomised comparison.
@@ -161,7 +161,7 @@ func (s *sums) addRows(out *Stats) {
 				Day: int32(r.At), N: fromFixed(v[iN]), Z: fromFixed(v[iZ]), ZZ: fromFixed(v[iZZ]), //nolint:gosec // a day number fits in an int32
 				N1: fromFixed(v[iN1]), N0: fromFixed(v[iN0]), S1: fromFixed(v[iS1]), S0: fromFixed(v[iS0]),
 			})
-		case rowCosts: // a session with a cost is closed, so the day is in Days
+		case rowCosts: // a session with a cost is closed, so its day is in Days
 			i, found := slices.BinarySearchFunc(out.Days, r.At, func(d DayStats, at int64) int { return cmp.Compare(int64(d.Day), at) })
 			if found {
 				out.Days[i].Added = max(0, intFromFixed(v[iAdded]))

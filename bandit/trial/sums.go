@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// sums is one scope in the counters: an arm, or the tenant. mu guards all fields. Only Counters.poolMu is taken while
-// mu is held.
+// sums is one scope in the counters: an arm, or the tenant. mu guards all fields. The only lock taken while mu is held
+// is Counters.poolMu.
 type sums struct {
 	mu     sync.Mutex
 	rows   Table
@@ -18,7 +18,7 @@ type sums struct {
 // Row groups. A request reads the first two groups for each matching lesson.
 const (
 	rowMaxima    uint8 = iota // running maxima
-	rowTotal                  // rowDays summed over all days
+	rowTotal                  // sum of rowDays over all days
 	rowOverall                // sums without a day
 	rowBets                   // sums for the e-values, by bet size: first for help, then for harm
 	rowSurrogate              // surrogate sums

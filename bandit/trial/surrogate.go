@@ -2,16 +2,17 @@ package trial
 
 import "math"
 
-// The surrogate s for a reward y is the absence of trouble after the pick: 1 less errors, loops and corrections, at
-// least 0. Every closed session has a surrogate. With z as in Z, the estimate over all sessions is
+// The surrogate s for a reward y measures the absence of trouble after the pick: 1 minus errors, loops and corrections,
+// but at least 0. Every closed session has a surrogate. With z as in Z, the estimate over all sessions is
 //
 //	mean over rewarded picks of (z(y) - l z(s)) + mean over all picks of l z(s)
 //
-// (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). The weight l is frozen at the
-// pick and follows from earlier sessions. Both means divide by counted sessions. If they divided by a rewarded share
-// frozen at the pick, a change in the share would look like an effect.
+// (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). The weight l is computed from
+// earlier sessions and frozen at the pick. Both means divide by the number of counted sessions. If they divided by a
+// rewarded share that was frozen at the pick, a change in that share would look like an effect.
 
-// Surrogate sum indices. Each comment names the counted picks, or the summed term: g = l z(s) and d = z(y) - g.
+// Surrogate sum indices. Each comment names the picks that are counted, or the term that is summed: g = l z(s) and d =
+// z(y) - g.
 const (
 	uN1  = iota // closed randomised picks with a surrogate, injected
 	uN0         // closed randomised picks with a surrogate, withheld
@@ -119,7 +120,7 @@ func (c *Counters) Surrogate(k Arm) (out SurrogateStats) {
 }
 
 // Effect returns the estimate over all sessions, and the variance times the number of rewarded picks. The variance is
-// that of the influence function, so the rewarded share need not be known in advance.
+// the influence function's, so the rewarded share need not be known in advance.
 func (s *SurrogateStats) Effect() (effect, variance float64) {
 	n, m := s.N1+s.N0, s.M1+s.M0
 	share := m / n

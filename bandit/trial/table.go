@@ -10,9 +10,9 @@ import (
 // Columns is the number of values in a Table row.
 const Columns = max(stratumSumCount, overallCount)
 
-// Table holds ordered rows of integers, packed into bytes, because most rows have few and small values. Unpacked, one
-// session's evidence for one lesson uses 1,700 bytes (decision 65). A change makes new bytes, so copies of a Table
-// share bytes.
+// Table holds ordered rows of integers. The rows are packed into bytes, because most rows have few and small values:
+// unpacked, one session's evidence for one lesson would use 1,700 bytes (decision 65). A change makes new bytes, so
+// copies of a Table can share bytes.
 //
 // A packed row is the group, At, a mask with a bit for each value other than 0, and these values.
 type Table []byte
@@ -72,7 +72,8 @@ type rowChange struct {
 	values *[Columns]int64 // nil means unchanged
 }
 
-// Change calls f with a function that returns a row's values for a change, and adds the row if it is missing.
+// Change calls f with a function that returns a row's values, so that f can change them. The function adds a missing
+// row.
 func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) {
 	rows := t.split()
 	f(func(group uint8, at int64) *[Columns]int64 {

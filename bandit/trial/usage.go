@@ -6,7 +6,7 @@ type Usage struct {
 	Cached int64 `json:"cached,omitempty"`
 }
 
-// kilo scales token counters to thousands, because Fixed caps a number at a million.
+// kilo scales token counters to thousands, because Fixed limits a number to a million.
 const kilo = 1000
 
 // CostDeltas returns the deltas (changes to counters) for a session's cost when it closes. The cost shows whether a
@@ -35,7 +35,7 @@ func (a *Assignment) CostDeltas(u Usage) []Delta {
 	return d
 }
 
-// Spending is the cost for the sessions with a reported usage.
+// Spending is the cost of the sessions whose usage the upstream reported.
 type Spending struct {
 	Sessions      int64
 	Input, Cached float64 // tokens

@@ -5,14 +5,14 @@ import "math"
 // Alpha is the probability that an interval ever misses the effect.
 const Alpha = 0.05
 
-// LessonTightestAt is the number of picks for which a lesson's interval is tuned: an interval that is valid at all
-// times can be tightest at one number only.
+// LessonTightestAt is the number of picks for which a lesson's interval is tuned. An interval that is valid at all
+// times can be tightest only at one number of picks.
 const LessonTightestAt = 1000
 
 // MaterialEffect is the smallest effect that an operator would act on: 3 points.
 const MaterialEffect = 0.03
 
-// Minimum rewarded picks, in total and in each arm, for the variance in an asymptotic interval.
+// Minimum number of rewarded picks, in total and in each arm, to estimate the variance for an asymptotic interval.
 const (
 	MinPicks  = 50
 	MinPerArm = 5
@@ -23,8 +23,8 @@ func EnoughForInterval(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinPerArm && withheld >= MinPerArm
 }
 
-// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. Rows with fewer picks, and so
-// with an uncertain variance, were half of all false verdicts.
+// MinVerdictPerArm is the minimum number of rewarded picks in each arm for a verdict. Half of all false verdicts came
+// from rows with fewer picks, whose variance is uncertain.
 const MinVerdictPerArm = 50
 
 // EnoughForVerdict reports whether both arms have MinVerdictPerArm picks.
