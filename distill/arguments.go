@@ -14,7 +14,7 @@ type arguments struct {
 
 func parseArguments(raw string) arguments {
 	a := arguments{raw: strings.TrimSpace(raw)}
-	_ = json.Unmarshal([]byte(a.raw), &a.object) // stays nil for other JSON and for text
+	_ = json.Unmarshal([]byte(a.raw), &a.object) // stays nil if raw is other JSON or plain text
 	return a
 }
 

@@ -13,13 +13,13 @@ import (
 	"precept/internal/session"
 )
 
-// question is a question to a judge about one session. The goroutine calling the judge writes answer and err, and then
-// closes done. Only the goroutine walking over the sessions uses the other fields.
+// question is a question to a judge about one session. The goroutine that calls the judge writes answer and err, and
+// then closes done. Only the goroutine that walks over the sessions uses the other fields.
 type question struct {
 	id                  session.ID
-	counted             bool // whether the first round has counted the session
+	counted             bool // the first round has counted the session
 	session             *Session
-	marks               map[string]judgeMark // what each judge has read and counted in the session
+	marks               map[string]judgeMark // by judge: what the judge has read and counted in the session
 	storedMark, newMark judgeMark            // this judge's entry in marks, and the new entry
 	done                chan struct{}
 	answer              Judgement
@@ -84,7 +84,7 @@ func (w *tenantDistiller) drain(ctx context.Context, err error) error {
 	return err
 }
 
-// panicError is a panic in a judge or in the rules, for one session.
+// panicError is a panic in a judge or in the rules while they process one session.
 type panicError struct {
 	value any
 	stack []byte
@@ -94,7 +94,8 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.SafePanicText(e.value), e.stack)
 }
 
-// recordAnswer records an answer. It reports an error or panic on this session alone, and the walk continues.
+// recordAnswer records an answer. After an error or panic that concerns only this session, it reports the error, and
+// the walk continues.
 func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -151,7 +152,7 @@ func (w *tenantDistiller) recordAnswer(ctx context.Context, q *question) error {
 }
 
 // proposeJudged proposes a judge's draft, or adds the session as evidence to the existing lesson that the draft names.
-// It refuses a draft with persons, with data from one session, or with broad triggers only.
+// It refuses a draft that names persons, has data from one session, or has only broad triggers.
 func (w *tenantDistiller) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
 		return w.addEvidence(ctx, d, old)
@@ -186,11 +187,12 @@ func (w *tenantDistiller) setOpinions(s *Session, m *judgeMark, opinions Opinion
 	}
 }
 
-// maxUnusable is how many unusable answers set a session aside: the judge is not asked again until the content changes.
+// maxUnusable is the number of unusable answers after which a session is set aside: the judge is not asked again until
+// the session's content changes.
 const maxUnusable = 3
 
-// maxJudgeFailures is how many consecutive judge failures end the run. One session's content rarely causes so many in a
-// row.
+// maxJudgeFailures is the number of consecutive judge failures that ends the run. One session's content rarely causes
+// so many failures in a row.
 const maxJudgeFailures = 3
 
 // isJudgeFailure reports whether the judge or the session's content may have caused an error.

@@ -10,8 +10,8 @@ import (
 // maxRefs is how many sessions a case lists by id. Further sessions are only counted.
 const maxRefs = 8
 
-// Case is one kind of failure, with counts over all sessions with the failure. It keeps only the sessions' ids, callers
-// and runs, and words that a lesson may quote.
+// Case is one kind of failure, with counts over all sessions with that failure. From the sessions it keeps only the
+// ids, callers and runs, and words that a lesson may quote.
 type Case struct {
 	Key          string              `json:"key"`
 	Tool         string              `json:"tool"`              // name of the tool, or of the program in a shell command
@@ -25,16 +25,16 @@ type Case struct {
 	Sessions     int                 `json:"sessions"`         // sessions with the failure
 	Refs         []Ref               `json:"refs,omitempty"`   // some of these sessions
 	Repaired     int                 `json:"mended,omitempty"` // sessions with a fix
-	Ended        int                 `json:"ended,omitempty"`  // sessions where the call worked later, for any reason
+	Ended        int                 `json:"ended,omitempty"`  // sessions where the call later worked, for whatever reason
 	FailedOnce   int                 `json:"once,omitempty"`   // sessions where the failure occurred only once
 	MaxFailures  int                 `json:"most,omitempty"`   // maximum number of failures in one session
 	Fixes        []CountedFix        `json:"fixes,omitempty"`
 	Last         int64               `json:"last,omitempty"` // sequence number of the newest session with the failure
-	Changed      bool                `json:"open,omitempty"` // the case has changed since the lesson was last proposed
+	Changed      bool                `json:"open,omitempty"` // the case has changed since its lesson was last proposed
 }
 
-// organisationWording is a failure message with the organisation's words. Words that differ between sessions are
-// session data, not the organisation's words.
+// organisationWording is a failure message with the organisation's words. If words differ between sessions, they are
+// session data and not the organisation's words.
 type organisationWording struct {
 	ShownMessage string `json:"show,omitempty"`
 	Phrase       string `json:"phrase,omitempty"`
@@ -59,14 +59,14 @@ type CountedFix struct {
 	Variant  string `json:"how,omitempty"`
 	Sessions int    `json:"sessions"`           // sessions where the fix worked
 	Failed   int    `json:"failed,omitempty"`   // sessions that tried the fix without success
-	Distinct int    `json:"distinct,omitempty"` // Sessions minus those counted in another case for the lesson
+	Distinct int    `json:"distinct,omitempty"` // Sessions, minus those that another case of the same lesson counts
 	Refs     []Ref  `json:"refs,omitempty"`
 }
 
 func (c *CountedFix) fix() Fix { return Fix{c.Kind, c.Param, c.Other, c.Variant} }
 
-// addRefs adds the sessions in more that list lacks. In a full list, a session from a new caller replaces the last one,
-// so that one caller does not hide another.
+// addRefs adds the sessions in more that are missing in list. If list is full, a session from a new caller replaces the
+// last session, so that one caller does not hide another.
 func addRefs(list []Ref, more []Ref) []Ref {
 	for _, r := range more {
 		if slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
@@ -86,11 +86,11 @@ func addRefs(list []Ref, more []Ref) []Ref {
 // occurrence is a kind of failure, or a rejection or correction by the user, in one session.
 type occurrence struct {
 	failure    Case      // the case with this session's counts
-	seen       seenError // tests a draft's triggers; never stored
+	seen       seenError // the error, to test a draft's triggers; never stored
 	lookupStep int       // step of the lookup for fixLookupOnly; 0 for none
 }
 
-// seenError is an error as the proxy sees it when matching lessons.
+// seenError is an error as the proxy sees it when the proxy matches lessons.
 type seenError struct {
 	text  string
 	kinds []detect.Kind
@@ -101,7 +101,7 @@ func (ps *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 	return &occurrence{failure: c, seen: seen}
 }
 
-// addFix counts a successful fix once, even if an earlier attempt failed.
+// addFix counts a successful fix once, even if an earlier attempt failed. A lookup that failed to help stays failed.
 func (o *occurrence) addFix(f Fix) {
 	worked := CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, Variant: f.Variant, Sessions: 1, Refs: o.failure.Refs}
 	pos := slices.IndexFunc(o.failure.Fixes, func(counted CountedFix) bool { return counted.fix() == f })
@@ -163,7 +163,7 @@ func (ps *parsedSession) failures() []*occurrence {
 // addFailure counts the failed step i, and adds the fixes that the session tried afterwards.
 func (o *occurrence) addFailure(parsed *parsedSession, i int) {
 	o.failure.MaxFailures++
-	if o.lookupStep > 0 && i > o.lookupStep { // the lookup did not prevent the next failure
+	if o.lookupStep > 0 && i > o.lookupStep { // the call failed again after the lookup
 		o.markLookupsFailed()
 	}
 	if k := findKnownFailure(o.failure.Known); k != nil && k.Edit != "" {
@@ -193,7 +193,7 @@ func (o *occurrence) addFailure(parsed *parsedSession, i int) {
 	}
 }
 
-// markLookupsFailed marks the lookups for a repeated failure as failed fixes.
+// markLookupsFailed marks lookups as failed fixes, because the failure occurred again after the lookup.
 func (o *occurrence) markLookupsFailed() {
 	for i := range o.failure.Fixes {
 		if fix := &o.failure.Fixes[i]; fix.Kind == fixLookupOnly {
@@ -249,9 +249,9 @@ func (ps *parsedSession) failureCase(s *step) (c Case, ok bool) {
 	return c, true
 }
 
-// caseMessage returns m without a shell's name at the start and without the words that introduce an example. The result
-// is false if the phrase is too short or too long. A phrase from a command's output needs three words, because two
-// often occur in other outputs.
+// caseMessage returns m without a shell's name at the start, and without words at the end that introduce an example.
+// The result is false if the phrase is too short or too long. A phrase from a command's output needs three words,
+// because two words often occur in other outputs.
 func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 	minWords := 2
 	if s.shell != nil {
@@ -261,15 +261,15 @@ func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 		}
 		m.display = strings.TrimPrefix(m.display, "line … ")
 	}
-	for _, end := range []string{"e.g", "i.e", ",", "("} { // such an end introduced an example, omitted as private
+	for _, end := range []string{"e.g", "i.e", ",", "("} { // the end introduced an example, which was omitted because it is private
 		m.display = strings.TrimRight(strings.TrimSuffix(m.display, end), " ")
 	}
 	return m, m.wordCount >= minWords && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
-// withWording returns the case with the message and the trigger for the lesson. With orgWords, the organisation's words
-// are allowed. A phrase with at least longPhrase public words stays the trigger: it is specific enough, and also
-// matches when the private words in the error differ.
+// withWording returns the case with the message and the trigger for the lesson. If orgWords is true, the organisation's
+// words are allowed. A phrase with at least longPhrase public words stays the trigger, because it is specific enough,
+// and still matches if the private words in the error differ.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words
@@ -300,7 +300,8 @@ func (s *step) callWords() map[string]bool {
 	return valueWords(&s.args)
 }
 
-// isToolName reports whether an API may accept a name. Other names could bring arbitrary text into a lesson.
+// isToolName reports whether a name has the form that APIs accept for a tool. Other names could bring arbitrary text
+// into a lesson.
 func isToolName(name string) bool {
 	return name != "" && len(name) <= 80 && containsOnly(name, letters+digits+"_-.:/")
 }

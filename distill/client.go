@@ -21,10 +21,10 @@ type ClientOptions struct {
 	URL   string // base URL, as in OPENAI_BASE_URL
 	Model string
 	Key   string
-	HTTP  *http.Client // copied, with a Timeout of two minutes if Timeout is 0
+	HTTP  *http.Client // the client uses a copy, with a Timeout of two minutes if Timeout is 0
 	Now   func() time.Time
 	Wait  func(ctx context.Context, d time.Duration) error // sleeps until d has passed or ctx ends
-	// OnWait is called with an attempt's error before the wait d; may be nil. Calls can be concurrent.
+	// OnWait is called with an attempt's error before the wait d. It may be nil. Calls can be concurrent.
 	OnWait func(err error, d time.Duration)
 }
 
@@ -37,8 +37,8 @@ type client struct {
 
 const (
 	maxReply = 1 << 20 // bytes
-	// maxErrorBody bounds the redacted part of an error response. The message is cut after redaction, because the
-	// redactor does not recognise half a secret.
+	// maxErrorBody is the number of bytes of an error response that are redacted. The message is cut only after the
+	// redaction, because the redactor does not recognise half a secret.
 	maxErrorBody = 16 << 10
 	maxWait      = 5 * time.Minute // longest wait accepted from a server
 	firstPause   = time.Second     // wait before the second attempt
@@ -49,7 +49,7 @@ const (
 type statusError struct {
 	code       int
 	body       string        // start of the body, redacted
-	retryAfter time.Duration // wait in Retry-After; 0 for none
+	retryAfter time.Duration // wait that Retry-After asks for; 0 for none
 }
 
 func (e *statusError) Error() string {
@@ -67,7 +67,8 @@ func (e *statusError) retryable() bool {
 // again until the content changes.
 var errSetAside = errors.New("the judge refuses this session (too long, or filtered content); later runs skip the session until the content changes")
 
-// refusesRequest reports whether the status blames the request's content, not the credential or the URL.
+// refusesRequest reports whether the status means that the request's content is at fault, and not the credential or the
+// URL.
 func (e *statusError) refusesRequest() bool {
 	return e.code == http.StatusBadRequest || e.code == http.StatusUnprocessableEntity || e.code == http.StatusRequestEntityTooLarge
 }
@@ -77,14 +78,14 @@ func (e *statusError) refusesSession() bool {
 	return e.code == http.StatusRequestEntityTooLarge || mayRefuse && wordList("refused content").containedIn(strings.ToLower(e.body))
 }
 
-// mayBlameSession reports whether the session's content may be the reason for the status. A firewall may answer 403, or
-// 200 with a web page, because of commands in the session.
+// mayBlameSession reports whether the session's content may be the reason for the status. Because of commands in the
+// session, a firewall may respond with 403, or with 200 and a web page.
 func (e *statusError) mayBlameSession() bool {
 	return e.code >= 500 || e.refusesRequest() || e.code == http.StatusForbidden || e.code == http.StatusOK
 }
 
-// call sends requests until an answer decodes into out, or until a further attempt is pointless. After a refusal, call
-// omits optional parameters that the server may not support. The usage covers all requests.
+// call sends requests until it can decode an answer into out, or until another attempt would be pointless. After a
+// refusal, call omits optional parameters that the server may not support. The usage covers all requests.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (used Usage, err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil {
@@ -140,12 +141,12 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	return used, last
 }
 
-// withJitter extends a wait by up to a quarter, so replicas do not retry at the same moment.
+// withJitter extends a wait by up to a quarter, so that replicas do not retry at the same moment.
 func (c *client) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
 
-// chatReply is the part read from a chat completion. Gateways send Error with the status 200.
+// chatReply holds the fields that precept reads from a chat completion. Gateways send Error with status 200.
 type chatReply struct {
 	Error   json.RawMessage `json:"error"`
 	Choices []struct {
@@ -161,7 +162,7 @@ type chatReply struct {
 	} `json:"usage"`
 }
 
-// content is a message's text: in JSON a string or a list of parts, some with reasoning.
+// content is a message's text. In JSON, the text is a string or a list of parts, and some parts hold reasoning.
 type content string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -210,7 +211,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 	if c.o.Key != "" {
 		req.Header.Set("Authorization", "Bearer "+c.o.Key)
 	}
-	var timedOut Usage // a provider also charges for a late answer
+	var timedOut Usage // a provider charges even for an answer that comes too late
 	res, err := c.o.HTTP.Do(req)
 	if errors.Is(err, context.DeadlineExceeded) {
 		timedOut = timedOut.withEstimate(len(data), 0)
@@ -239,12 +240,12 @@ func shortBody(raw []byte) string {
 
 // Constants for Usage.withEstimate.
 const (
-	maxUsage      = 1 << 32 // tokens; larger numbers from the server could make sums overflow
-	bytesPerToken = 4       // for estimating a number that the server did not report
+	maxUsage      = 1 << 32 // tokens; larger numbers could make sums overflow
+	bytesPerToken = 4       // to estimate a number that the server did not report
 )
 
-// withEstimate returns the usage, capped at maxUsage tokens. A missing number is estimated from the request's or the
-// answer's bytes.
+// withEstimate returns the usage, capped at maxUsage tokens. A missing number is estimated from the size of the request
+// or answer in bytes.
 func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	if u.Input <= 0 {
 		u.Input = int64(requestBytes / bytesPerToken)
@@ -301,10 +302,10 @@ func (c *client) retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// maxJSONStarts bounds how many opening braces decode tries.
+// maxJSONStarts is the maximum number of opening braces at which decode tries to decode an object.
 const maxJSONStarts = 100
 
-// decode decodes the JSON object in an answer, possibly surrounded by a code fence, reasoning or prose with braces.
+// decode decodes the JSON object in an answer. A code fence, reasoning, or prose with braces may surround the object.
 func decode(text string, schema, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {

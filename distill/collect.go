@@ -8,7 +8,8 @@ import (
 // MaxCases is the maximum number of cases per tenant. Invented failures could otherwise fill the store.
 const MaxCases = 5000
 
-// applyRules adds the failures and corrections in a session to the cases. A panic affects only this session.
+// applyRules adds the failures and corrections in a session to the cases. A panic in applyRules affects only this
+// session.
 func (w *tenantDistiller) applyRules(s *Session, m *judgeMark) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -65,8 +66,8 @@ func (w *tenantDistiller) addToCase(c *Case, m *judgeMark) {
 	w.cases[c.Key], w.changedCases[c.Key] = c, c
 }
 
-// removeOldestCase removes the case with the oldest last occurrence. Otherwise a tenant with MaxCases old failures
-// would get no lesson on a new failure.
+// removeOldestCase removes the case with the oldest last occurrence. Otherwise, a tenant with MaxCases old failures
+// would never get a lesson about a new failure.
 func (w *tenantDistiller) removeOldestCase() {
 	var oldest *Case
 	for _, c := range w.cases {

@@ -9,7 +9,7 @@ import (
 	"precept/detect"
 )
 
-// Outcomes counts the sessions with a failure, and those where the failure ended.
+// Outcomes holds the number of sessions with a failure, and the number of those in which the failure ended.
 type Outcomes struct {
 	Ended    int `json:"ended"`
 	Sessions int `json:"sessions"`
@@ -32,7 +32,7 @@ func (c *Comparison) add(other Comparison) {
 }
 
 const (
-	minCompared   = 3   // sessions without the advice; with fewer, no lesson is refused
+	minCompared   = 3   // sessions without the advice; below this number, no lesson is refused
 	minConfidence = 0.8 // probability that the failure ends more often with the advice
 	maxCompared   = 500 // sessions per group; larger counts are scaled down
 )
@@ -43,7 +43,7 @@ func (c *Comparison) isIneffective() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }
 
-// confidence returns the probability of the failure ending more often in Followed than in NotFollowed, with uniform
+// confidence returns the probability that the failure ends more often in Followed than in NotFollowed, with uniform
 // priors for both rates (Evan Miller, Formulas for Bayesian A/B Testing).
 func (c *Comparison) confidence() float64 {
 	a, b := c.Followed.posterior()
@@ -142,7 +142,7 @@ const (
 const fixRedone = "redone"
 
 // redoneEdit finds the next edit to the same file after the refused edit in step i. followed is true if the session
-// followed the advice by then.
+// followed the advice before or in that edit.
 func (ps *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 	s := &ps.steps[i]
 	for j := i + 1; j < len(ps.steps) && j <= i+repairWindow; j++ {

@@ -25,7 +25,7 @@ type Draft struct {
 	Contradicts    string   `json:"contradicts,omitempty"` // slug of a lesson with the opposite outcome
 	SameAs         string   `json:"same_as,omitempty"`     // slug of an existing lesson, if a judge named one
 
-	Comparison *Comparison `json:"comparison,omitempty"` // success with and without the advice; nil for a judge's draft
+	Comparison *Comparison `json:"comparison,omitempty"` // sessions with and without the advice; nil for a judge's draft
 
 	State  string `json:"state,omitempty"`  // lesson state after the proposal, or "refused"
 	Reason string `json:"reason,omitempty"` // why the draft was refused
@@ -34,7 +34,7 @@ type Draft struct {
 	mark  *judgeMark // what the judge has read of the session; nil for a draft made without a judge
 }
 
-// group holds the cases with the same fix. One lesson is drafted for all of them.
+// group holds the cases with the same fix. All of them get one lesson.
 type group struct {
 	fix       Fix
 	cases     []*Case
@@ -44,8 +44,8 @@ type group struct {
 	comparison Comparison
 }
 
-// caseDrafts returns lesson drafts from the cases. No lesson is drafted for a case that only private words describe.
-// With orgWords, the organisation's words are not private.
+// caseDrafts returns lesson drafts from the cases. A case that only private words describe gets no draft. If orgWords
+// is true, the organisation's words are not private.
 func caseDrafts(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
@@ -94,7 +94,7 @@ func caseDrafts(cases []*Case, orgWords bool) []Draft {
 
 // groupKey returns the same key for all cases that get one lesson.
 func (c *Case) groupKey(counted *CountedFix) string {
-	switch counted.Kind { // the group depends on the other tool, not on the failing one
+	switch counted.Kind { // the group depends on the other tool and not on the failing tool
 	case fixPriorCall:
 		return counted.Kind + "|" + counted.Other + "|" + strings.ToLower(strings.Join(c.Phrases, "|"))
 	case fixLookupOnly:
@@ -126,7 +126,7 @@ func (c *Case) supportedFix() (CountedFix, bool) {
 	switch {
 	case c.ShownMessage != "" && wordList("vague").containsAllWords(c.ShownMessage): // the error has no specific word
 		return CountedFix{}, false
-	case found && 4*best.Sessions >= c.Sessions: // less may be chance
+	case found && 4*best.Sessions >= c.Sessions: // a smaller share may be chance
 		return best, true
 	}
 	return CountedFix{}, false
@@ -153,7 +153,7 @@ func isPlausibleFix(c *Case, counted *CountedFix) bool {
 		isLinked := shareNameWord(c.Tool, counted.Other) || strings.Contains(errorText, strings.ToLower(counted.Other))
 		return c.isPermanent() && (isLinked || counted.Sessions >= 2 && c.Sessions-counted.Sessions-counted.Failed >= minCompared)
 	case fixPriorCall:
-		// If a program works after an edit, the content of the edit is the cause.
+		// If a program works after an edit, it works because of what the edit changed.
 		if toolDoes(counted.Other, "edits") || toolDoes(c.Tool, "executes") {
 			return false
 		}
@@ -196,7 +196,7 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	d = Draft{
 		Comparison: c.knownComparison(k),
 		Slug:       k.Slug, Title: k.Title, Applies: "A tool call fails with “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases), Kinds: slices.Clone(c.Kinds),
-		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // a "failure" lesson is a warning
+		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // not "failure", because a failure lesson is a warning
 	}
 	for _, f := range c.Fixes {
 		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
@@ -207,8 +207,8 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	return d, true
 }
 
-// knownComparison compares the sessions that followed a known failure's advice with the others. It compares nothing
-// except after refused edits, because other calls do not show whether a session followed the advice.
+// knownComparison compares the sessions that followed a known failure's advice with the others. It returns nil for all
+// failures other than refused edits, because other calls do not show whether a session followed the advice.
 func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}

@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// leadingSign begins the description of a value that must start with a symbol such as "#".
+// leadingSign is the start of the description of a value that must begin with a symbol such as "#".
 const leadingSign = "a value with its leading "
 
 func isQuantity(v any) bool {
@@ -22,7 +22,7 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// valueForm describes the accepted value's form, such as "a list". The description is "" if the failed value has the
+// valueForm describes the form of the accepted value, such as "a list". The result is "" if the failed value has the
 // same form.
 func valueForm(failed, accepted any) string {
 	a, isText := failed.(string)
@@ -92,7 +92,7 @@ func isDate(s string) bool {
 	return err == nil
 }
 
-// isSubset reports whether b has every word of a, and more words.
+// isSubset reports whether b has all words of a and at least one more.
 func isSubset(a, b string) bool {
 	have := strings.Fields(strings.ToLower(b))
 	words := strings.Fields(strings.ToLower(a))
@@ -142,8 +142,8 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-// toolDoes reports whether a tool's name has a word from a list in lists.txt. A list's name, such as "looks" or
-// "destroys", says what such tools do.
+// toolDoes reports whether a tool's name has a word from a list in lists.txt. The list's name, such as "looks" or
+// "destroys", says what the tools with these words do.
 func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return wordList(list)[t] })
 }

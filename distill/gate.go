@@ -16,17 +16,17 @@ import (
 const AutoGate = "gate: auto"
 
 // autoPlan returns the plan for an automatic trial. A pick is a session for which the lesson was selected. The trial
-// withholds the lesson in half of the picks, and is evaluated once, after 400 picks with a reward.
+// withholds the lesson in half of the picks. It is evaluated once, after 400 picks with a reward.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
-// Waiting is a lesson left to an operator by the automatic gate.
+// Waiting is a lesson that the automatic gate leaves to an operator.
 type Waiting struct {
 	Slug   string `json:"slug"`
 	Reason string `json:"reason"`
 }
 
 // admitToTrial starts a quarantined lesson's trial if the gate is automatic and reasonForOperator finds no reason
-// against it. It never changes an operator's decision. refs are the sessions that support the lesson.
+// against the trial. It never changes an operator's decision. refs are the sessions that support the lesson.
 func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != lessonSource || !l.Approval.At.IsZero() {
 		return l, nil
@@ -58,7 +58,7 @@ func (w *tenantDistiller) admitToTrial(ctx context.Context, d *Draft, l *lesson.
 // reasonForOperator returns why an operator must decide on a lesson, or "" if none needs to.
 //
 // Hazard: an attacker's text in a tool's output could convince the judge, and the advice would reach other agents.
-// Therefore two independent sessions, with different credentials, must support the lesson, and the advice must have no
+// Therefore two independent sessions with different credentials must support the lesson, and the advice must have no
 // risk (risk.go). The agent or the user must have used the advice's words before any tool output contained them
 // (origin.go).
 func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
@@ -73,10 +73,10 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 		return "the advice quotes a tool's output that gives orders", nil
 	}
 	words := []string{l.Title, l.Advice}
-	if byRules && w.orgWords { // outside of quotations, an attacker's error can demand a program by name
+	if byRules && w.orgWords { // even outside the quotations, the advice may name a program that an attacker's error demands
 		words = []string{withoutQuotations(l.Title), withoutQuotations(l.Advice)}
 	}
-	var stored []Ref // sightings with stored sessions
+	var stored []Ref // sightings whose sessions are stored
 	for _, r := range refs {
 		id, ok := session.ParseID(r.Session)
 		if !ok {
@@ -102,7 +102,7 @@ func (w *tenantDistiller) reasonForOperator(ctx context.Context, d *Draft, l *le
 }
 
 // repeatsAdvice reports whether the draft has most words of the lesson's title and advice. Without this condition, one
-// caller could write the advice, and a second caller's honest session with other advice would start the trial.
+// caller could write the advice, and a second caller's honest session with different advice would start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.NormalizeLookalikes(l.Title + "\n" + l.Advice)).wordKeys
 	ours := readSentence(lesson.NormalizeLookalikes(d.Title + "\n" + d.adviceList())).wordKeys
@@ -124,13 +124,14 @@ func hasIndependentPair(refs []Ref) bool {
 	return false
 }
 
-// withoutQuotations removes the quotations from a lesson's text, because a later version may quote more errors.
+// withoutQuotations removes the quotations from a lesson's text, because a later version of the lesson may quote more
+// errors.
 func withoutQuotations(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
-// quotationsIn returns the texts in quotation marks. If no judge wrote a lesson, only these texts come from a tool's
-// output.
+// quotationsIn returns the texts in quotation marks. In a lesson that the rules wrote, only these texts come from a
+// tool's output.
 func quotationsIn(text string) (out []string) {
 	for {
 		_, rest, found := strings.Cut(text, "“")

@@ -9,7 +9,7 @@ import (
 
 // Judge reads a session and returns drafts and opinions. It is safe for concurrent use.
 type Judge interface {
-	Name() string // kind and model, used as a key for the notes on sessions
+	Name() string // kind and model; the key for the judge's notes on sessions
 	Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error)
 }
 
@@ -33,15 +33,15 @@ func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.O
 type Budget struct {
 	Tokens                  int64   // 0 means no limit
 	Cost                    float64 // maximum cost, in the currency of the prices; 0 means no limit
-	InputPrice, OutputPrice float64 // prices per million tokens in questions and in answers
+	InputPrice, OutputPrice float64 // prices per million tokens, in questions and in answers
 }
 
 func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.InputPrice + float64(u.Output)*b.OutputPrice) / 1e6
 }
 
-// stopReason returns why to stop asking, or "" if the budget permits one more question. pending counts the open
-// questions, assumed to have average cost.
+// stopReason returns why to stop asking, or "" if the budget permits one more question. pending is the number of open
+// questions, which are assumed to have the average cost.
 func (b *Budget) stopReason(s *Summary, pending int) string {
 	factor := 1.0 // expected use after the open questions, relative to now
 	if n := s.Judged + s.Failed; n > 0 {

@@ -12,8 +12,8 @@ import (
 //go:embed known.json
 var knownText []byte
 
-// knownFailure is a public program's failure with a known fix. The lesson is proposed only after sessions had the
-// failure.
+// knownFailure is a public program's failure with a known fix. Its lesson is proposed only after the failure has
+// occurred in sessions.
 type knownFailure struct {
 	Slug     string   `json:"slug"`
 	Title    string   `json:"title"`
@@ -23,7 +23,7 @@ type knownFailure struct {
 	OneOf    []string `json:"one_of"`   // words in lower case; the error contains at least one; only for a failure with Edit
 	Edit     string   `json:"edit"`     // editReread or editContext; "" if no edit was refused
 	Triggers []string `json:"fires_on"`
-	Kinds    []string `json:"kinds"` // error kinds that are also triggers, and with Edit identify the failure
+	Kinds    []string `json:"kinds"` // error kinds that are also triggers; together with Edit, they identify the failure
 }
 
 // Specific failures precede general ones, because the first match is used.
@@ -54,7 +54,7 @@ func recogniseFailure(s *step) *knownFailure {
 		switch {
 		case k.Edit != "" && !s.edits():
 			continue
-		case k.Edit != "" && !hasWording: // without known words, the error kind decides
+		case k.Edit != "" && !hasWording: // without known words, the error kind must match
 			if byKind == nil && hasFailureKind(s, &k) {
 				byKind = &k
 			}
@@ -71,8 +71,8 @@ func hasFailureKind(s *step, k *knownFailure) bool {
 	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.errorKinds(), detect.Kind(kind)) })
 }
 
-// maxFailureOutput bounds the results that hasKnownFailure reads, in bytes. A longer result may be a file about a
-// failure.
+// maxFailureOutput is the size in bytes up to which hasKnownFailure reads a result. A longer result may be a file about
+// a failure.
 const maxFailureOutput = 2000
 
 // hasKnownFailure reports whether a result that looks like a success contains a known failure's message. Some agents

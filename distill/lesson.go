@@ -17,7 +17,7 @@ const lessonSource = "distill"
 // only for an unchanged text.
 func (d *Draft) toLesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
-	if tenant != "default" && tenant != "" { // a taken slug would reveal another tenant's lesson
+	if tenant != "default" && tenant != "" { // a message that a slug is taken would reveal another tenant's lesson
 		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
 		slug = strings.TrimRight(slug[:min(len(slug), 70)], "-") + "-" + hex.EncodeToString(sum[:3])
 	}
@@ -47,7 +47,7 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// unreferencedCount returns the number of sessions if some lack a reference, or else 0.
+// unreferencedCount returns the number of sessions if there are fewer references than sessions, and otherwise 0.
 func unreferencedCount(sessions, refs int) int {
 	if sessions > refs {
 		return sessions
@@ -59,10 +59,10 @@ func unreferencedCount(sessions, refs int) int {
 // draft's slug.
 type support map[string]int
 
-// supportKeyPrefix begins the keys for notes on how many sessions support a lesson.
+// supportKeyPrefix is the prefix of the keys for notes on how many sessions support a lesson.
 const supportKeyPrefix = "support|"
 
-const modelJudgePrefix = "model:" // begins a model's Judge.Name
+const modelJudgePrefix = "model:" // prefix of a model's Judge.Name
 
 // total returns the number of sessions that support a lesson: the larger of the rules' sum and the largest number from
 // a model. Models and rules read the same sessions, so the numbers are not added.
@@ -78,8 +78,8 @@ func (s support) total() int {
 	return max(rules, judged)
 }
 
-// countSupport adds each session in a draft once, and returns the total number. flush writes the support and the marks
-// (what was read and counted for each session) together, so no session counts twice after an interrupted run.
+// countSupport adds each session in a draft once, and returns the total number. flush writes the support together with
+// the marks (what was read and counted for each session), so that no session counts twice after an interrupted run.
 func (w *tenantDistiller) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {
@@ -111,7 +111,8 @@ func slugWords(slug string) []string {
 	return out
 }
 
-// slugSimilarity is the Jaccard index for the words in two slugs: common words divided by all words.
+// slugSimilarity returns the Jaccard index of the words in two slugs: the number of common words divided by the number
+// of all words.
 func slugSimilarity(a, b string) float64 {
 	x, y := slugWords(a), slugWords(b)
 	both := countCommon(x, y)

@@ -40,7 +40,7 @@ var lists = sync.OnceValue(func() map[string]wordSet {
 	return all
 })
 
-// wordList returns a list from lists.txt, such as "looks". It is empty for an unknown name.
+// wordList returns a list from lists.txt, such as "looks". The result is empty if the name is unknown.
 func wordList(name string) wordSet { return lists()[name] }
 
 // containedIn reports whether the text contains an entry from the list, even inside a word.
@@ -62,7 +62,7 @@ func (w wordSet) containsAllWords(text string) bool {
 	return true
 }
 
-// sameFamily reports whether one of the lists "family NAME" in lists.txt has both words.
+// sameFamily reports whether one of the "family NAME" lists in lists.txt has both words.
 func sameFamily(a, b string) bool {
 	for name, family := range lists() {
 		if strings.HasPrefix(name, "family ") && family[a] && family[b] {

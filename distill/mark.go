@@ -11,7 +11,7 @@ import (
 // judgeMark is one judge's note on a session: what the judge has read, counted and answered.
 type judgeMark struct {
 	Hash     string    `json:"hash"`            // Session.hash; "" after an error from the judge
-	Tries    int       `json:"tries,omitempty"` // unusable answers about this content; maxUnusable after a refusal
+	Tries    int       `json:"tries,omitempty"` // number of unusable answers about this content; maxUnusable after a refusal
 	Row      string    `json:"row,omitempty"`   // the session's rowDigest
 	Counted  []string  `json:"cases,omitempty"` // short keys for cases and lessons (addOnce)
 	Opinions Opinions  `json:"said,omitempty"`

@@ -16,20 +16,20 @@ type stableMessage struct {
 	wordCount int    // number of words in phrase
 }
 
-// newStableMessage returns the stable part of a failed result's message. The words in public, such as the tool's name,
-// extend the vocabulary. The words in sent come from the call and are private.
+// newStableMessage returns the stable part of the message in a failed result. The words in public, such as the tool's
+// name, are public in addition to the vocabulary. The words in sent come from the call and are private.
 func newStableMessage(text string, public, sent map[string]bool) stableMessage {
 	return stableLine(detect.Headline(text), &messageScanner{publicWords: public, callWords: sent})
 }
 
-// organisationMessage is like newStableMessage, but keeps the organisation's words that scope allows. The redactor
-// removes secrets and personal data first.
+// organisationMessage is like newStableMessage, but keeps those of the organisation's words that scope allows. The
+// redactor first removes secrets and personal data.
 func organisationMessage(text string, public, sent map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
 	return stableLine(headline, &messageScanner{publicWords: public, callWords: sent, scope: scope})
 }
 
-// stableLine returns the stable part of the most specific line. scanner is copied for each line.
+// stableLine returns the stable part of the most specific line. It uses a copy of scanner for each line.
 func stableLine(headline string, scanner *messageScanner) (best stableMessage) {
 	lines := strings.Split(headline, "\n")
 	rank := -1
@@ -75,7 +75,7 @@ func stablePart(line string, scanner *messageScanner) (stableMessage, bool) {
 	return l.best, l.hasErrorName
 }
 
-// trimTail removes words at the end, such as "of the", that only introduce an omitted part.
+// trimTail removes words such as "of the" from the end, because they only introduce an omitted part.
 func trimTail(phrase string) string {
 	for {
 		pos := strings.LastIndexAny(phrase, " \t")
@@ -94,11 +94,11 @@ type messageScanner struct {
 	runStart, runEnd int           // bounds of the current run; runStart is -1 for none
 	words            int           // words in the current run
 	hasErrorName     bool
-	done             bool // a sentence ended; the rest may be arbitrary text
+	done             bool // the sentence has ended; the rest may be arbitrary text
 
 	publicWords map[string]bool // public in addition to the vocabulary
-	callWords   map[string]bool // words in the call, all private
-	scope       wordScope       // organisation words treated as public
+	callWords   map[string]bool // words in the call; all of them are private
+	scope       wordScope       // which of the organisation's words are treated as public
 	persons     map[string]bool // words that name persons
 }
 
@@ -125,7 +125,7 @@ func (s *messageScanner) readWord(start, next int) {
 	lo, hi := trimToken(s.line, start, next)
 	shown := s.line[start:next]
 	if dot := strings.LastIndexByte(s.line[lo:hi], '.'); dot >= 0 && isErrorName(s.line[lo+dot+1:hi]) {
-		lo += dot + 1 // skip the module in an exception
+		lo += dot + 1 // skip the module before an exception's name
 		shown = s.line[lo:next]
 	}
 	word := s.line[lo:hi]
@@ -165,7 +165,7 @@ func (s *messageScanner) readWord(start, next int) {
 	}
 }
 
-// displayText returns the message to show. It ends the message after the phrase if several parts in the rest are
+// displayText returns the message to show. It cuts the message after the phrase if several of the following parts are
 // private, or if a private part is near the end.
 func displayText(tokens []string, phrase string) string {
 	text, cut := strings.Join(tokens, " "), ""
@@ -183,7 +183,7 @@ func displayText(tokens []string, phrase string) string {
 	return strings.TrimLeft(text, " …") + cut
 }
 
-// tokenLength returns the first word's length. A text in quotes or brackets is one word.
+// tokenLength returns the length of the first word. A text in quotes or brackets is one word.
 func tokenLength(s string) int {
 	pairs := map[byte]byte{'\'': '\'', '"': '"', '`': '`', '[': ']', '<': '>', '{': '}'}
 	if c, ok := pairs[s[0]]; ok {
@@ -218,7 +218,7 @@ const (
 	privateWord wordKind = iota // may be private
 	genericWord                 // says only that an operation failed
 	plainWord                   // an ordinary word in messages
-	errorName                   // name for a kind of error
+	errorName                   // the name of a kind of error
 )
 
 // classifyWord returns a word's kind without context. The words in public are never private.
@@ -298,8 +298,8 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// valueWords returns short values in the arguments, and the words in these values. They are private, even if an error
-// repeats them.
+// valueWords returns the short values in the arguments, and the words in these values. These words are private, even if
+// an error repeats them.
 func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}
 	values := a.distinctiveValues()
@@ -321,7 +321,7 @@ func valueWords(a *arguments) map[string]bool {
 	return out
 }
 
-// publicWords returns the names of the tool, its parameters and programs. These names do not belong to the session.
+// publicWords returns the names of the tool, of its parameters and of programs. These names are not session data.
 func publicWords(s *step) map[string]bool {
 	out := map[string]bool{}
 	add := func(n string) {

@@ -69,7 +69,7 @@ func lessonSchema() jsonObject {
 }
 
 // Judge asks up to three questions: about the injected lessons, about the session's outcome, and about candidates for
-// new lessons. AIP-11, the specification for lesson files, prescribes the order.
+// new lessons. AIP-11, the specification for lesson files, prescribes the order of the questions.
 func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + formatSession(s) + "\n</run>"
@@ -140,8 +140,8 @@ type candidate struct {
 	SameAs         string   `json:"same_as"`
 }
 
-// candidateDrafts returns at most maxLessons drafts, or one for an unresolved session. The slug comes from the
-// title, because a slug from the model could belong to a different lesson.
+// candidateDrafts returns at most maxLessons drafts, or at most one if the session is unresolved. The slug is made from
+// the title, because a slug from the model could belong to a different lesson.
 func candidateDrafts(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
@@ -196,8 +196,8 @@ func distinctPhrases(list []string, n int) []string {
 	return out
 }
 
-// usefulTriggers drops phrases made of common words, which would match everywhere, and phrases with data from one
-// session.
+// usefulTriggers drops phrases that consist of common words, because they would match everywhere, and phrases with data
+// from one session.
 func usefulTriggers(list []string) (out []string) {
 	for _, p := range list {
 		isCommon := wordList("vague").containsAllWords(p) || wordList("bland").containsAllWords(p)

@@ -16,7 +16,7 @@ import (
 	"precept/internal/wire"
 )
 
-// maxSimilar bounds the similar lessons in a question to the judge.
+// maxSimilar is the maximum number of similar lessons in a question to the judge.
 const maxSimilar = 8
 
 // similarLessons returns the lessons with the most words in common with a session. A judge can name such a lesson
@@ -62,8 +62,8 @@ func (w *tenantDistiller) similarLessons(s *Session) []*lesson.Lesson {
 
 const minCommonWords = 2 // words that a session and a similar lesson have in common
 
-// capturedSession holds the user's words and the errors in a stored session. The distiller tests a model's triggers on
-// these texts.
+// capturedSession holds the user's words and the errors in a stored session. The distiller tests the triggers that a
+// model proposes on these texts.
 type capturedSession struct {
 	id     session.ID
 	user   []string

@@ -11,16 +11,16 @@ import (
 	"precept/inject/lesson"
 )
 
-// opinionKeyPrefix begins the keys for notes with opinion sums, one note per text of a lesson. A report reads the sums,
-// because reading the judgeMark of a million sessions would take too long.
+// opinionKeyPrefix is the prefix of the keys for notes with opinion sums. There is one note for each text of a lesson.
+// A report reads these sums, because it would take too long to read the marks of a million sessions.
 const opinionKeyPrefix = "opinion|"
 
-// textNames holds, by slug, the key for the lesson text that a session got (report.TextKey). An edited lesson has a new
+// textNames maps a slug to the key of the lesson text that a session got (report.TextKey). An edited lesson has a new
 // key.
 type textNames map[string]string
 
 // textKey returns the key for the lesson text in an arm (a lesson with a text and a presentation). If an older release
-// stored only the slug, the key is for the current text.
+// stored only the slug, the result is the key for the current text.
 func textKey(arm trial.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.ArmHash()
@@ -55,13 +55,14 @@ type opinionSums struct {
 	changed map[string]bool // texts with sums not yet written
 }
 
-// recount replaces the opinions counted for a session with the newest ones, so a continued session counts once.
+// recount replaces the opinions that were counted for a session by the newest ones, so that a continued session counts
+// once.
 func (s *opinionSums) recount(last, next *judgeMark) {
 	s.count(last, -1)
 	s.count(next, 1)
 }
 
-// count adds each of a session's opinions n times. n is -1 to remove the opinions.
+// count adds each of a session's opinions n times. If n is -1, count removes the opinions.
 func (s *opinionSums) count(m *judgeMark, n int64) {
 	for slug, opinion := range m.Opinions {
 		text := m.Texts[slug]

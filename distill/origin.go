@@ -10,15 +10,15 @@ import (
 	"precept/internal/sample"
 )
 
-// A tool's output dictates advice if several foreign words from one sentence in the advice occur close together in the
-// output. Foreign words are those that neither the agent nor the user used before. A single word does not count,
-// because a long file contains most words in the language.
+// A tool's output dictates advice if several foreign words from one sentence of the advice occur close together in the
+// output. A word is foreign if neither the agent nor the user used it before. A single foreign word is not enough,
+// because a long file contains most words of the language.
 
 const (
 	foreignWordWindow   = 24 // foreign words are counted within this many successive words
-	minForeignWords     = 3  // foreign words that are unlikely to be chance
-	minForeignNearOrder = 2  // enough near a word such as "always", or if this is more than half of the sentence
-	keyLetters          = 5  // letters compared: connect equals connection
+	minForeignWords     = 3  // number of foreign words that is unlikely to be chance
+	minForeignNearOrder = 2  // enough near a word such as "always", or if these are more than half of the sentence's words
+	keyLetters          = 5  // number of letters that are compared, so connect equals connection
 )
 
 // isDictated reports whether a tool's output in the session dictates the advice (see above).
@@ -85,8 +85,8 @@ func readSentence(text string) sentence {
 }
 
 type contentWord struct {
-	key     string // see wordKey; "" for an order
-	isOrder bool   // addresses the reader: always, must, please
+	key     string // see wordKey; "" if isOrder is true
+	isOrder bool   // a word that instructs the reader, such as always, must or please
 }
 
 // contentWords returns the words in a text. In a script without spaces, each pair of successive letters is a word.
@@ -108,7 +108,7 @@ func contentWords(text string) (out []contentWord) {
 	return out
 }
 
-// wordKey returns a word's key. Similar-looking letters give the same key.
+// wordKey returns the key with which words are compared. Letters that look alike have the same key.
 func wordKey(w string) string {
 	if key := lesson.Skeleton(w); key != "" {
 		w = key
@@ -120,7 +120,7 @@ func wordKey(w string) string {
 	return string(letters[:min(len(letters), keyLetters)])
 }
 
-// namesIn returns the words with a digit or punctuation inside.
+// namesIn returns the words that contain a letter and, inside the word, a digit or punctuation.
 func namesIn(text string) (out []string) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’()[]{}<>,;!?|=*", r)
@@ -134,8 +134,8 @@ func namesIn(text string) (out []string) {
 	return out
 }
 
-// dictatesAny reports whether the output dictates one of the sentences. The words already used by the agent or the user
-// are ignored.
+// dictatesAny reports whether the output dictates one of the sentences. It ignores words that the agent or the user has
+// already used.
 func dictatesAny(output string, all []sentence, usedWords map[string]bool) bool {
 	for i := range all {
 		if slices.ContainsFunc(all[i].names, func(n string) bool { return !usedWords[n] && strings.Contains(output, n) }) {
@@ -156,7 +156,7 @@ func (s *sentence) occursIn(words []contentWord, usedWords map[string]bool) bool
 	if len(s.wordKeys) == 0 {
 		return false
 	}
-	inWindow := map[string]int{} // count per foreign word
+	inWindow := map[string]int{} // number of occurrences, by foreign word
 	orders := 0
 	for i, w := range words {
 		if i >= foreignWordWindow {

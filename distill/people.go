@@ -14,8 +14,8 @@ const (
 	fixOption    = "option"    // the user named an option
 )
 
-// userOccurrences returns the user's rejections and corrections. The resulting lessons name only commands, because the
-// user's words are private.
+// userOccurrences returns the user's rejections and corrections. The lessons made from them name only commands, because
+// the user's words are private.
 func (ps *parsedSession) userOccurrences() []*occurrence {
 	var out []*occurrence
 	add := func(c Case, f Fix) {
@@ -65,8 +65,8 @@ func (c *command) nameWithForce() string {
 	return c.name()
 }
 
-// acceptedCommand returns a command with the same program that succeeded within three steps. Commands that only show
-// information do not count.
+// acceptedCommand returns a command with the same program that succeeded within three steps. It ignores commands that
+// only show information.
 func (ps *parsedSession) acceptedCommand(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(ps.steps) && j <= i+3; j++ {
@@ -129,7 +129,7 @@ func namesReplacement(words, replaced, wanted string) bool {
 			continue
 		}
 		for _, w := range slices.Backward(list[max(0, pos-3):pos]) {
-			if w == wanted { // a negation before the wanted program means another program
+			if w == wanted { // if a negation comes before the wanted program, the user wants another program
 				break
 			}
 			if slices.Contains([]string{"not", "instead", "rather", "never", "don't", "no", "without"}, w) {
@@ -173,14 +173,15 @@ func (c *command) requestedOption(words []string, previous *command) string {
 	return requested
 }
 
-// takesValue reports whether the option is followed by a word that the previous command lacks. This value is private,
-// and advice to use the option without it would be useless.
+// takesValue reports whether the option is followed by a word that the previous command does not have. Such a word is a
+// private value, and advice to use the option without the value would be useless.
 func (c *command) takesValue(flag string, previous *command) bool {
 	pos := slices.Index(c.args, flag)
 	return pos >= 0 && pos+1 < len(c.args) && !strings.HasPrefix(c.args[pos+1], "-") && !slices.Contains(previous.args, c.args[pos+1])
 }
 
-// option returns an option, including the value if it is a short number, true or false. Other values may be private.
+// option returns an option. The result includes the option's value if that is a short number, true or false. Other
+// values may be private.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {
@@ -201,7 +202,7 @@ func (s *step) command() *command {
 	return nil
 }
 
-// commandTriggers returns phrases in a request that make the command likely.
+// commandTriggers returns phrases that make the command likely if a request contains them.
 func commandTriggers(c *command) []string {
 	if c.subcommand() != "" {
 		return []string{c.name(), c.program}

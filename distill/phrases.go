@@ -16,9 +16,9 @@ const (
 	maxSentenceBytes = 300
 )
 
-// AskPhrases asks a model for more phrases that trigger a lesson. sentences are near misses: sentences in captured
-// sessions that almost triggered the lesson. AskPhrases drops phrases that the lesson already has, common words, ids,
-// paths and hosts. The caller tests the phrases, and an operator accepts them.
+// AskPhrases asks a model for more phrases that should trigger a lesson. sentences are near misses, that is, sentences
+// in captured sessions that almost triggered the lesson. AskPhrases drops phrases that the lesson already has, common
+// words, ids, paths and hosts. The caller tests the phrases, and an operator accepts them.
 func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
 	var got struct {
 		Phrases []string `json:"phrases"`
@@ -50,8 +50,8 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	return slices.Compact(out), used, nil
 }
 
-// phraseQuestion returns the question for more phrases. It redacts the question, because older versions stored lessons
-// and sentences with less redaction.
+// phraseQuestion returns the question for more phrases. It redacts the question, because older releases redacted less
+// in the lessons and sentences that they stored.
 func phraseQuestion(l *lesson.Lesson, sentences []string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<lesson>\n%s\n%s\n", l.Headline(), oneLine(l.Trigger.Description, 600))

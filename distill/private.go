@@ -11,13 +11,13 @@ import (
 	"precept/internal/sample"
 )
 
-// wordScope selects the words allowed in a lesson besides public words.
+// wordScope selects which words a lesson may contain besides public words.
 type wordScope uint8
 
 const (
 	scopePublic wordScope = iota
 	scopeTerms            // the organisation's terms
-	scopeNames            // also names: capitalised words for products, customers and places
+	scopeNames            // also names, which are capitalised words for products, customers and places
 )
 
 // isTerm matches terms such as "frozen", "SLA" and "ReleaseTrain". A word with only an initial capital, such as "Ada",
@@ -41,9 +41,9 @@ func isTerm(word string) bool {
 	return parts >= 2 && length >= minPartLen && !strings.ContainsAny(word, "-/_.")
 }
 
-// isShareableWord reports whether a lesson for the session's organisation may quote the word. It must not be a host, an
-// absolute path, random text or an instruction to a model. Words with digits are refused, because ids and versions
-// change from run to run.
+// isShareableWord reports whether a lesson for the session's organisation may quote the word. A host, an absolute path,
+// random text or an instruction to a model must not be quoted. Words with digits must not be quoted either, because ids
+// and versions change from run to run.
 func isShareableWord(word string) bool {
 	low := strings.ToLower(word)
 	switch {
@@ -69,8 +69,8 @@ func isShareableName(name string) bool {
 	return len(name)-len(base) <= 4 && isShareableWord(base) && !wordList("given names")[strings.ToLower(base)]
 }
 
-// isRandom reports whether a word looks like random text, with seven consonants in a row or too many changes from lower
-// case to capitals.
+// isRandom reports whether a word looks like random text: it has seven consonants in a row, or changes too often from
+// lower case to capitals.
 func isRandom(word string) bool {
 	const maxRun, minLettersPerChange = 6, 3
 	consonants, caseChanges, letters := 0, 0, 0
@@ -96,7 +96,7 @@ func isRandom(word string) bool {
 	return caseChanges >= 3 && letters < minLettersPerChange*(caseChanges+1)
 }
 
-// isKnownWord reports whether a word is known from messages, commands or products, and so does not name a person.
+// isKnownWord reports whether a word is known from messages, commands or products. Such a word does not name a person.
 func isKnownWord(low string) bool {
 	for _, list := range []wordSet{wordList("vocabulary"), wordList("common"), wordList("programs"), wordList("products"), wordList("orders"), wordList("bland"), wordList("instructions"), wordList("before persons")} {
 		if list[low] || list[strings.TrimSuffix(low, "s")] {
@@ -123,9 +123,10 @@ func isNameShaped(word string) bool {
 	return lower > 0
 }
 
-// personsIn returns words that name persons: given names, the words after them, and unknown capitalised words after
-// "ask" or "assigned to". With strict, it adds login names, words after "by", "of" and "password", and pairs of unknown
-// capitalised words. strict is for error messages, where omitting a doubtful word does no harm.
+// personsIn returns the words that name persons: given names, the words after given names, and unknown capitalised
+// words after "ask" or "assigned to". If strict is true, it also returns login names, words after "by", "of" and
+// "password", and pairs of unknown capitalised words. strict is for error messages, where it does no harm to omit a
+// doubtful word.
 func personsIn(text string, strict bool) map[string]bool {
 	out := map[string]bool{}
 	words := rawWords(strings.Fields(text))
@@ -177,14 +178,14 @@ func (w rawWords) precedingWords(i int) (last, earlier string) {
 func (w rawWords) followsPersonCue(i int) bool {
 	last, earlier := w.precedingWords(i)
 	next := w.plain(i + 1)
-	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // a title: Ask Reviewers Before Merging
+	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // a title such as Ask Reviewers Before Merging
 		return false
 	}
 	return isNameShaped(w.plain(i)) && (wordList("before persons")[last] || wordList("before by")[earlier] && (last == "by" || last == "to"))
 }
 
-// mayBePerson reports whether the unknown word i is in a pair of capitalised words, the object of "by" or "of", a login
-// name, or a secret.
+// mayBePerson reports whether the unknown word i is a login name or a secret, belongs to a pair of capitalised words,
+// or follows "by" or "of".
 func (w rawWords) mayBePerson(i int) bool {
 	last, _ := w.precedingWords(i)
 	next := strings.ToLower(w.plain(i + 1))
@@ -317,7 +318,7 @@ func isID(w string) bool {
 	return len(w) >= 10 && changes >= 4
 }
 
-// isMachinePath matches paths in a home directory, on a drive, and in a working directory.
+// isMachinePath matches paths in a home directory, on a drive, or in a working directory.
 func isMachinePath(w string) bool {
 	if strings.HasPrefix(w, "~/") && len(w) > 2 || len(w) > 2 && w[1] == ':' && w[2] == '\\' {
 		return true

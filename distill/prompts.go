@@ -24,7 +24,7 @@ func (p *Prompts) files() map[string]*string {
 
 const maxPrompt = 64 << 10 // bytes
 
-// LoadPrompts reads the prompts from a directory. The default replaces a missing file, and all files if dir is empty.
+// LoadPrompts reads the prompts from a directory. If a file is missing, or if dir is empty, the default prompt is used.
 func LoadPrompts(dir string) (Prompts, error) {
 	var p Prompts
 	for name, prompt := range p.files() {
@@ -54,7 +54,7 @@ func LoadPrompts(dir string) (Prompts, error) {
 	return p, nil
 }
 
-// WritePrompts writes the default prompts into a directory for an operator to edit. Existing files stay unchanged.
+// WritePrompts writes the default prompts into a directory for an operator to edit. It does not change existing files.
 func WritePrompts(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err

@@ -19,8 +19,8 @@ func shortKey(key string) string {
 }
 
 // dropBroadErrorTriggers removes error kinds and patterns that match too many errors in other cases. It also removes
-// patterns without a match in the draft's own cases, except for a known failure with several wordings. The result is
-// false if no trigger is left.
+// patterns that match nothing in the draft's own cases, unless the draft is about a known failure with several
+// wordings. The result is false if no trigger is left.
 func (w *tenantDistiller) dropBroadErrorTriggers(d *Draft) bool {
 	ownCases := map[string]bool{}
 	for _, c := range d.cases {
@@ -45,14 +45,14 @@ const (
 	maxOtherErrors = 3
 )
 
-// testTrigger tests a trigger on the errors in this run. hit is true if the trigger matches an error in the draft's
-// cases, or if these cases have no errors. broad is true if the trigger matches too many other errors. ownCases has the
-// keys of the draft's cases.
+// testTrigger tests a trigger on the errors in this run. ownCases has the keys of the draft's cases. hit is true if the
+// trigger matches an error in these cases, or if these cases have no errors. broad is true if the trigger matches too
+// many other errors.
 func (w *tenantDistiller) testTrigger(d *Draft, trigger lesson.Trigger, ownCases map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
-	tried, matched := map[bool]int{}, map[bool]int{} // own errors (true) and other errors (false)
+	tried, matched := map[bool]int{}, map[bool]int{} // numbers of own errors (true) and other errors (false)
 	for key, texts := range w.errorsByCase {
 		tool := ""
 		if c := w.cases[key]; c != nil && !c.Shell {
@@ -151,7 +151,7 @@ func (w *tenantDistiller) addEvidence(ctx context.Context, d *Draft, old *lesson
 	if w.Distiller.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
-	var sightings []Ref // the draft's sessions, if the draft has the lesson's advice and not only a similar slug
+	var sightings []Ref // the draft's sessions, but only if the draft has the lesson's advice, and not just a similar slug
 	if d.repeatsAdvice(old) {
 		sightings = d.Refs
 	}
@@ -189,8 +189,8 @@ func (w *tenantDistiller) putInBook(l *lesson.Lesson) {
 }
 
 // addSightings adds refs to a lesson's sightings (sessions that support the lesson), and returns all sightings. The
-// note holds each session's run and callers, which show whether two sessions are independent. The lesson file holds
-// only ids.
+// note, unlike the lesson file, has not only each session's id but also its run and callers, which show whether two
+// sessions are independent.
 func (w *tenantDistiller) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
@@ -210,8 +210,8 @@ func (w *tenantDistiller) addSightings(ctx context.Context, slug string, refs []
 	return list, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// compareWith compares a draft with an existing lesson. If the lessons are separate, it stores that decision, so a
-// later wording change does not merge them.
+// compareWith compares a draft with an existing lesson. If the lessons are separate, it stores that decision, so that a
+// later change of the wording does not merge them.
 func (w *tenantDistiller) compareWith(ctx context.Context, l, old *lesson.Lesson) (relation, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {

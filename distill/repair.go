@@ -9,7 +9,7 @@ import (
 // Kinds of fixes after a failure.
 const (
 	fixForm           = "form"    // same tool, one parameter in a different form
-	fixOffered        = "offered" // a value offered in the error
+	fixOffered        = "offered" // a value that the error offers
 	fixShorterQuery   = "narrow"  // a query with fewer words
 	fixShorterList    = "fewer"   // a list with fewer values
 	fixAdded          = "added"   // one more parameter
@@ -17,22 +17,22 @@ const (
 	fixLookup         = "lookup"  // a value from an earlier call to a different tool
 	fixUserValue      = "asked"   // a value given by the user
 	fixTool           = "tool"    // a different tool
-	fixLookupOnly     = "check"   // a lookup showed the reason, and nothing fixed the call
+	fixLookupOnly     = "check"   // a lookup showed the reason, but nothing fixed the call
 	fixPriorCall      = "first"   // same call after a different call
 	fixFlags          = "flags"   // same command with a different option
 	fixProgram        = "program" // a different program
 	fixInstall        = "install" // same command after installing a package
 	fixHint           = "hint"    // same command after a command named in the error
 	fixEnv            = "env"     // same command with a variable set
-	fixDescribedValue = "wanted"  // the value described in the error
+	fixDescribedValue = "wanted"  // the value that the error describes
 )
 
 // Fix is the change that made a failed call work.
 type Fix struct {
 	Kind    string `json:"kind"`
 	Param   string `json:"param,omitempty"`
-	Other   string `json:"other,omitempty"` // tool, program or option named in the fix
-	Variant string `json:"how,omitempty"`   // variant of the kind, such as the new form, unlinked, or the old option
+	Other   string `json:"other,omitempty"` // tool, program or option that the fix names
+	Variant string `json:"how,omitempty"`   // variant of the kind: for example the new form, unlinked, or the old option
 }
 
 func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.Variant }
@@ -40,11 +40,11 @@ func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" 
 // nameSeparator separates two names in Fix.Param.
 const nameSeparator = "` and `"
 
-// unlinked is the Variant for a fixPriorCall between two calls without a shared value. One session does not show that
-// the first call helped.
+// unlinked is the Variant of a fixPriorCall if the two calls share no value. A single session then does not show that
+// the prior call helped.
 const unlinked = "unlinked"
 
-// repairWindow bounds the calls searched for a fix after a failure.
+// repairWindow is how many calls after a failure are searched for a fix.
 const repairWindow = 10
 
 // findFix returns the fix for the failed call in step i, if one of the next repairWindow calls shows a fix.
@@ -81,8 +81,8 @@ func (ps *parsedSession) findFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// repeatedCallFix returns the fix for a call that failed in step i and worked unchanged in step j: a call in between
-// that shares a value with it, or else the only other call in between.
+// repeatedCallFix returns the fix for a call that failed in step i and worked unchanged in step j. The fix is a call in
+// between that shares a value with the failed call, or else the only other tool that was called in between.
 func (ps *parsedSession) repeatedCallFix(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -101,8 +101,8 @@ func (ps *parsedSession) repeatedCallFix(i, j int) (Fix, bool) {
 	return Fix{Kind: fixPriorCall, Other: between[0], Variant: unlinked}, true
 }
 
-// changedCallFix returns the fix seen by comparing the calls in steps i and j. lookups holds the indices of the
-// lookups in between.
+// changedCallFix compares the calls in steps i and j and returns the fix that the comparison shows. lookups holds the
+// indices of the lookups in between.
 func (ps *parsedSession) changedCallFix(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
@@ -121,7 +121,7 @@ func (ps *parsedSession) changedCallFix(s, t *step, lookups []int, i, j int) (Fi
 	if slices.ContainsFunc(slices.Concat(d.added, d.removed), isRiskyOption) {
 		return Fix{}, false
 	}
-	blamed := d.changed // if several parameters changed, those named in the error
+	blamed := d.changed // if several parameters changed, only those that the error names
 	if len(blamed) > 1 {
 		blamed = slices.DeleteFunc(slices.Clone(blamed), func(k string) bool { return !namesParameter(errorText, k) })
 	}
@@ -150,7 +150,8 @@ func (ps *parsedSession) changedCallFix(s, t *step, lookups []int, i, j int) (Fi
 	return Fix{}, false
 }
 
-// offersPart reports whether the accepted list or object has one new value, and the error message contains this value.
+// offersPart reports whether the accepted list or object has exactly one new value, and the error message contains this
+// value.
 func offersPart(errorText string, failed, accepted any) bool {
 	before := arguments{object: map[string]any{"": failed}}
 	oldValues := strings.ToLower(strings.Join(before.distinctiveValues(), "\n"))
@@ -198,7 +199,7 @@ func (ps *parsedSession) changedParameterFix(s *step, param string, failed, acce
 	return Fix{Kind: fixDescribedValue}, namesParameter(body, strings.ToLower(param)) && describesValue(ps.showableWords(s))
 }
 
-// showableWords returns the words in the error that a lesson may show.
+// showableWords returns those words of the error that a lesson may show.
 func (ps *parsedSession) showableWords(s *step) string {
 	if ps.orgWords {
 		return organisationMessage(s.text, publicWords(s), s.callWords(), scopeTerms).display
@@ -206,8 +207,8 @@ func (ps *parsedSession) showableWords(s *step) string {
 	return newStableMessage(s.text, publicWords(s), s.callWords()).display
 }
 
-// describesValue reports whether an error describes the value that it expects. An omitted word (…) makes the
-// description useless.
+// describesValue reports whether an error describes the value that it expects. If a word of the description was omitted
+// (…), the description is useless.
 func describesValue(errorText string) bool {
 	low := strings.ToLower(errorText)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {
@@ -218,7 +219,7 @@ func describesValue(errorText string) bool {
 	return false
 }
 
-// withoutSentValue removes the value sent in the call from an error, because many errors repeat the value.
+// withoutSentValue removes the value that was sent in the call from an error, because many errors repeat that value.
 func withoutSentValue(body, sent string) string {
 	if len(sent) < 3 {
 		return body
@@ -267,7 +268,8 @@ func containsValue(text, v string) bool {
 	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), v)
 }
 
-// maxLookedUp bounds the text searched for single words, in bytes. A longer text contains many words by chance.
+// maxLookedUp is the size in bytes up to which a text is searched for single words. A longer text contains many words
+// by chance.
 const maxLookedUp = 4 << 10
 
 // addedWords returns the new words in a value, or nil if a new word is too short to be specific.
@@ -291,9 +293,9 @@ func namesParameter(errorText, name string) bool {
 }
 
 // containsPhrase reports whether a text contains a phrase. The phrase must begin at a word boundary, so "corporate
-// limit" does not contain "rate limit". With whole, the phrase must also end at a word boundary.
+// limit" does not contain "rate limit". If whole is true, the phrase must also end at a word boundary.
 func containsPhrase(text, phrase string, whole bool) bool {
-	for from := 0; from < len(text); from++ { // the phrase can be empty, because a parameter's name can be
+	for from := 0; from < len(text); from++ { // the phrase can be empty, because a parameter's name can be empty
 		offset := strings.Index(text[from:], phrase)
 		if offset < 0 {
 			return false
@@ -307,7 +309,7 @@ func containsPhrase(text, phrase string, whole bool) bool {
 	return false
 }
 
-// isWordByteAt reports whether byte i is part of a word. It is false if i is out of range.
+// isWordByteAt reports whether byte i is part of a word. The result is false if i is out of range.
 func isWordByteAt(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
 }

@@ -38,8 +38,8 @@ func (ps *parsedSession) findShellFix(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// wraps reports whether the command runs the inner command, as "poetry run pytest -q" runs "pytest -q". by is the part
-// without the arguments, "poetry run pytest".
+// wraps reports whether the command runs the inner command, as "poetry run pytest -q" runs "pytest -q". by is the
+// command without the inner command's arguments, here "poetry run pytest".
 func (c *command) wraps(inner *command) (by string, ok bool) {
 	start := len(c.args) - len(inner.args) - 1
 	if start < 0 || start > 1 || !c.mayNameProgram() || !inner.mayNameProgram() || c.args[start] != inner.program || !slices.Equal(c.args[start+1:], inner.args) {
@@ -56,7 +56,7 @@ func (c *command) wraps(inner *command) (by string, ok bool) {
 }
 
 // sameCommandFix returns the fix for a command that failed and then worked unchanged. The fix is an install command
-// (installed), a command named in the error (hint), or an environment variable.
+// (installed), a command that the error names (hint), or an environment variable.
 func sameCommandFix(failed, working *command, installed, hint string) (f Fix, ok bool) {
 	switch {
 	case hint != "":
@@ -107,9 +107,9 @@ func (s *step) blamedCommand() *command {
 	return s.shell.mainCommand()
 }
 
-// optionFix returns the only option that differs between two commands. newWords counts other new words. A new short
-// option with a value is no fix, because the value is private. An option replaces a different option only if the error
-// names the replaced one.
+// optionFix returns the only option that differs between two commands. newWords is the number of other new words. A new
+// short option with a value is not a fix, because the value is private. An option counts as a replacement for another
+// option only if the error names the other option.
 func optionFix(failed, working *command, oldOptions, newOptions []string, newWords int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(newOptions), func(f string) bool { return slices.Contains(oldOptions, f) })
 	removed := slices.DeleteFunc(slices.Clone(oldOptions), func(f string) bool { return slices.Contains(newOptions, f) })
@@ -134,7 +134,7 @@ func namesOption(text, option string) bool {
 	return len(option) >= minLen && strings.Contains(text, option)
 }
 
-// isRiskyOption reports whether an option turns a check off. A lesson must not advise such an option.
+// isRiskyOption reports whether an option turns off a check. A lesson must not advise such an option.
 func isRiskyOption(option string) bool {
 	low := strings.ToLower(option)
 	return wordList("risky options")[low] || wordList("risky words").containedIn(low)

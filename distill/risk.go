@@ -14,8 +14,8 @@ import (
 )
 
 // riskReason returns why an operator must read the advice first, or "" if there is no reason. A reason is a URL, a
-// host, encoded text, or a verb for fetching, installing, deleting, publishing, changing permissions or turning a check
-// off. Negated verbs also count, because a word list does not recognise a negation.
+// host, encoded text, or a verb for fetching, installing, deleting, publishing, changing permissions or turning off a
+// check. A negated verb is a reason as well, because a word list does not recognise the negation.
 func riskReason(advice string) string {
 	text := lesson.NormalizeLookalikes(advice)
 	if what := addressReason(text); what != "" {
@@ -57,8 +57,8 @@ func commandWords(sentence string) (out []string) {
 	return out
 }
 
-// occursIn reports whether an entry from the list occurs in tokens. An entry is a word or a phrase, or with a star the
-// start of a word. Similar-looking letters are equal.
+// occursIn reports whether an entry from the list occurs in tokens. An entry is a word, a phrase, or, with a star at
+// the end, the start of a word. Letters that look alike are equal.
 func (w wordSet) occursIn(tokens []string) bool {
 	var letters []string
 	for _, t := range tokens {
@@ -99,9 +99,9 @@ func addressReason(text string) string {
 	return ""
 }
 
-// isHost reports whether a word is a domain with a known or reserved top level, an IP address, a name with a port, or a
-// name after an @. A known file or a call with parentheses is not a host. dotAsWord means that the text spells dots as
-// "dot".
+// isHost reports whether a word is a domain with a known or reserved top-level domain, an IP address, a name with a
+// port, or a name after an @. A known file name, or a call with parentheses, is not a host. dotAsWord means that the
+// text writes dots as the word "dot".
 func isHost(word string, dotAsWord bool) bool {
 	word = strings.TrimRight(strings.TrimLeft(word, "("), ".:)")
 	if strings.HasPrefix(word, "www.") || strings.Contains(word, "xn--") || strings.Contains(word, "localhost") {

@@ -51,21 +51,21 @@ type Options struct {
 	DryRun    bool
 	Auto      bool // distill.gate is auto: trials start without an approval
 	Now       func() time.Time
-	Owner     string // this process's name in claims, unique among processes
+	Owner     string // name of this process in claims; unique among processes
 	Budget    Budget
 	Parallel  int                             // maximum number of open questions to a judge; 0 means one
-	Progress  func(read int)                  // gets the number of newly read sessions; may be nil
-	OnFailure func(session string, err error) // gets one session's error; may be nil
+	Progress  func(read int)                  // called with the number of newly read sessions; may be nil
+	OnFailure func(session string, err error) // called with the error of one session; may be nil
 }
 
-// Selection selects the sessions for a distiller to read.
+// Selection selects the sessions that a distiller reads.
 type Selection struct {
 	Tenant          string   // "" means several tenants
 	Tenants         []string // used if Tenant is empty; nil means all
 	Since           time.Time
 	ClosedOnly      bool
-	IncludeSetAside bool // ask again about sessions refused by the judge, or with unusable answers
-	Triage          bool // ask only about sessions with trouble (hasTrouble) or injected lessons
+	IncludeSetAside bool // ask again about sessions that the judge refused, or for which it gave unusable answers
+	Triage          bool // ask only about sessions with trouble (hasTrouble) or with injected lessons
 }
 
 const (
@@ -73,7 +73,7 @@ const (
 	notesBatch    = 64              // sessions between two writes of the notes
 )
 
-// Distiller makes lessons from sessions. Only RunOnce starts goroutines, and waits for them.
+// Distiller makes lessons from sessions. Only RunOnce starts goroutines, and it waits for them to end.
 type Distiller struct{ o Options }
 
 // New returns a distiller.
@@ -84,9 +84,9 @@ func New(o Options) *Distiller {
 	return &Distiller{o: o}
 }
 
-// RunOnce reads every selected tenant's new sessions and proposes lessons. An error in one session, or from the judge
-// for one tenant, does not stop the run; any other error does. The tenants share the budget equally, so one tenant
-// cannot use it up. A second round spends what is left.
+// RunOnce reads the new sessions of every selected tenant and proposes lessons. An error in one session, or from the
+// judge for one tenant, does not stop the run; any other error does. The tenants share the budget equally, so that one
+// tenant cannot use it up. A second round spends the rest of the budget.
 func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
@@ -142,15 +142,15 @@ func (d *Distiller) RunOnce(ctx context.Context) (Summary, error) {
 	return sum, failures.result(&sum)
 }
 
-// judgeFailures counts consecutive tenants on which the judge failed.
+// judgeFailures counts consecutive tenants for which the judge failed.
 type judgeFailures struct {
 	tenants int
 	ended   error // newest error that ended a tenant's work
 	last    error // newest error from a question
 }
 
-// add counts a tenant's work, which ended with err, and returns the error to end the run with. last is the judge's
-// newest error.
+// add records that a tenant's work ended with err, and returns the error with which the run must end, if any. last is
+// the judge's newest error.
 func (f *judgeFailures) add(err, last error, answered bool) error {
 	if err != nil && (last == nil || !errors.Is(err, last) || !isJudgeFailure(last)) {
 		return err
@@ -180,10 +180,10 @@ func (f *judgeFailures) result(s *Summary) error {
 	return nil
 }
 
-// stoppedByBank is the Summary.Stopped for a bank at its limit.
+// stoppedByBank is the value of Summary.Stopped if the bank is at its limit.
 const stoppedByBank = "the bank accepts no more lessons for now; the next run reads the remaining sessions"
 
-// distillTenant does a run's work for one tenant. It does nothing if a different process holds the claim on the tenant.
+// distillTenant does a run's work for one tenant. It does nothing if another process holds the claim on the tenant.
 func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 	d := w.Distiller
 	w.leaseName = "distill:" + w.tenant

@@ -19,8 +19,8 @@ type Ref struct {
 	Callers []string `json:"callers,omitempty"` // digests of the credentials in accepted requests (sample.Exchange)
 }
 
-// independentOf reports whether two sessions have different runs and credentials. Credentials count because a caller
-// can choose names, words and times, but cannot use another caller's credential.
+// independentOf reports whether two sessions have different runs and different credentials. It compares credentials,
+// because a caller can choose names, words and times, but cannot use another caller's credential.
 func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false
@@ -44,11 +44,11 @@ func (s *Session) runName() string {
 	return ""
 }
 
-// maxCallers bounds the callers in a session's Ref.
+// maxCallers is the maximum number of callers in a session's Ref.
 const maxCallers = 4
 
-// callers returns digests of the callers' credentials. It reads only requests accepted by the upstream, because anyone
-// can send an invented credential.
+// callers returns digests of the callers' credentials. It reads only requests that the upstream accepted, because
+// anyone can send an invented credential.
 func (s *Session) callers() (out []string) {
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
@@ -73,7 +73,7 @@ func (s *Session) hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// step is a tool call and the result.
+// step is a tool call with its result.
 type step struct {
 	tool      string
 	args      arguments
@@ -121,7 +121,7 @@ func parseSession(s *Session, orgWords bool) *parsedSession {
 			words := withoutBlocks(e.Text)
 			if _, synthetic := detect.SyntheticRule(words); !synthetic {
 				if previous == "" && len(r.steps) > 0 {
-					previous = "…" // the user may mean the calls of an agent that wrote no text
+					previous = "…" // the agent wrote no text, but the user may mean its calls
 				}
 				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ClassifyTurn(e.Text, words, previous), stepsBefore: len(r.steps)})
 			}
@@ -140,7 +140,7 @@ func withoutBlocks(text string) string {
 		{"[/lesson ", "[END LESSON]"},
 	} {
 		for before, rest, found := strings.Cut(text, ends[0]); found; before, rest, found = strings.Cut(text, ends[0]) {
-			text = before // a block without an end is the rest of the text
+			text = before // a block without an end extends to the end of the text
 			if _, after, whole := strings.Cut(rest, ends[1]); whole {
 				text = strings.TrimSpace(before + after)
 			}

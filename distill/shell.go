@@ -7,17 +7,17 @@ import (
 	"precept/internal/shell"
 )
 
-// shellCall is a parsed command line. The rules compare commands, and never run one.
+// shellCall is a parsed command line. The rules only compare commands and never run them.
 type shellCall struct{ commands []command }
 
 type command struct {
 	program  string
 	args     []string
 	env      []string // variables that the line sets for the command
-	orgWords bool     // lessons may name things in the organisation
+	orgWords bool     // lessons may use the organisation's names
 }
 
-// maxLine bounds the parsed lines, because a longer line most likely contains a file.
+// maxLine is the maximum length of a line to parse. A longer line most likely contains a file.
 const maxLine = 2000
 
 // parseShellCall returns the parsed command line, or nil if the call runs no command.
@@ -55,7 +55,7 @@ func parseShellCall(s *step, orgWords bool) *shellCall {
 	return c
 }
 
-// parseShell parses a command line. It omits commands in substitutions.
+// parseShell parses a command line. It ignores commands in substitutions.
 func parseShell(line string) *shellCall {
 	c := &shellCall{}
 	for _, parsed := range shell.Parse(line).Commands {
@@ -103,7 +103,8 @@ func (c *command) mayNameVariable(variable string) bool {
 	return wordList("variables")[variable] || c.orgWords && containsOnly(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
 }
 
-// packages returns the packages in an install command, each after a space. The result is "" if one package is private.
+// packages returns the packages in an install command, with a space before each. The result is "" if a package is
+// private.
 func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
@@ -118,7 +119,7 @@ func (c *command) packages(args []string) string {
 	return out.String()
 }
 
-// installCommand returns the install command, with packages unless one is private.
+// installCommand returns the install command. The packages are included unless one of them is private.
 func (c *command) installCommand() (install string, ok bool) {
 	if len(c.args) == 0 {
 		return "", false
@@ -188,7 +189,7 @@ func (s *shellCall) mainCommand() *command {
 	return &s.commands[len(s.commands)-1]
 }
 
-// optionValues returns option values, all private. Other words often belong to the program.
+// optionValues returns the values of options, all of which are private. Other words often belong to the program.
 func (s *shellCall) optionValues() map[string]bool {
 	out := map[string]bool{}
 	for i := range s.commands {

@@ -11,7 +11,7 @@ import (
 
 // Summary is the result of one distiller run.
 type Summary struct {
-	Read           int            `json:"read"`      // sessions reached by the walk, except empty ones
+	Read           int            `json:"read"`      // sessions that the walk reached, except empty ones
 	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
 	Untroubled     int            `json:"untroubled,omitempty"` // sessions without trouble (hasTrouble), not shown to the judge
@@ -23,18 +23,18 @@ type Summary struct {
 	Refused        map[string]int `json:"refused"` // refused drafts by reason
 	Contradictions int            `json:"contradictions"`
 	Opinions       int            `json:"opinions"`                // opinions about lessons
-	RemovedCases   int            `json:"removed_cases,omitempty"` // oldest kinds of failures, removed for new ones
+	RemovedCases   int            `json:"removed_cases,omitempty"` // cases that were removed, oldest first, to make room for new ones
 	Tokens         int64          `json:"tokens,omitempty"`
 	Cost           float64        `json:"cost,omitempty"`
 	Stopped        string         `json:"stopped,omitempty"` // reason why the run ended early
-	Busy           []string       `json:"busy,omitempty"`    // tenants being read by another process
+	Busy           []string       `json:"busy,omitempty"`    // tenants that another process was reading
 	Drafts         []Draft        `json:"drafts,omitempty"`
 	MergedInto     []string       `json:"merged_into,omitempty"`
-	Waiting        []Waiting      `json:"waiting,omitempty"` // lessons left to an operator by the automatic gate
+	Waiting        []Waiting      `json:"waiting,omitempty"` // lessons that the automatic gate leaves to an operator
 	NotProposed    []NotProposed  `json:"not_proposed,omitempty"`
 }
 
-// NotProposed is a candidate with advice that did not help in the captured sessions.
+// NotProposed is a candidate lesson whose advice did not help in the captured sessions.
 type NotProposed struct {
 	Slug  string `json:"slug"`
 	Title string `json:"title"`
@@ -48,7 +48,7 @@ func (s *Summary) addNotProposed(d *Draft) {
 	}
 }
 
-const maxDrafts = 500 // entries in each list of a Summary
+const maxDrafts = 500 // maximum number of entries in each list of a Summary
 
 func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++
@@ -78,8 +78,8 @@ func (s *Summary) addDraft(d Draft) {
 	}
 }
 
-// redactedCopy returns a copy without secrets and personal data, because a model may repeat them from a session. A
-// secret in one text is replaced in all texts. kinds are the kinds of the replaced values.
+// redactedCopy returns a copy without the secrets and personal data that a model may have repeated from a session. A
+// secret that is found in one text is replaced in all texts. kinds are the kinds of the replaced values.
 func (d *Draft) redactedCopy() (shown Draft, kinds []string) {
 	r := redact.New(true)
 	shown = *d
@@ -120,7 +120,7 @@ func replacements(text, clean string) (pairs []string) {
 		if end < 0 {
 			return pairs
 		}
-		if end >= 4 { // shorter values occur in other words
+		if end >= 4 { // shorter values may occur in other words
 			pairs = append(pairs, text[:end], name)
 		}
 		text = text[end+len(between[i+1]):]
@@ -130,7 +130,7 @@ func replacements(text, clean string) (pairs []string) {
 
 func redactText(text string) string { return redact.New(true).Text(text) }
 
-// judgeError is an error that may quote a judge's answer, so the method Error redacts the text.
+// judgeError is an error that may quote a judge's answer, so its Error method redacts the text.
 type judgeError struct{ err error }
 
 func (e *judgeError) Error() string { return redactText(e.err.Error()) }

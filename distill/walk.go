@@ -13,8 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// rowDigest returns a digest that changes whenever a session's turn or closing is stored. The newest request time is
-// not enough, because a replica may store the row before the upstream answers, and again with the exchange.
+// rowDigest returns a digest that changes whenever a turn of the session is stored, or the session's close. The time of
+// the newest request would not be enough, because a replica may store the row before the upstream responds, and once
+// more with the exchange.
 func rowDigest(r *session.Row, a *session.SettledState) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
@@ -48,7 +49,7 @@ func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a sess
 	if err != nil {
 		return err
 	}
-	_ = json.Unmarshal(data, &old) // after a decoding error, the session counts as unread
+	_ = json.Unmarshal(data, &old) // if decoding fails, the session counts as unread
 	last := old[w.judgeName()]
 	if w.Distiller.o.Select.IncludeSetAside && last.isSetAside() {
 		last.Hash, last.Tries = "", 0
@@ -66,8 +67,8 @@ func (w *tenantDistiller) readSession(ctx context.Context, r session.Row, a sess
 	return w.readContent(ctx, q)
 }
 
-// readFailed reads the sessions for which earlier runs got no usable answer. These sessions come last, because they
-// could use up the budget in every run.
+// readFailed reads the sessions for which earlier runs got no usable answer. These sessions come last, because
+// otherwise they could use up the budget in every run.
 func (w *tenantDistiller) readFailed(ctx context.Context) error {
 	for _, q := range w.judging.failed {
 		if err := w.readContent(ctx, q); err != nil {

@@ -12,7 +12,7 @@ import (
 // sessionPart is one message, call, result or rating as text for a judge.
 type sessionPart struct {
 	text       string
-	hasTrouble bool // failed call, refusal or correction
+	hasTrouble bool // the part is a failed call, a refusal or a correction
 }
 
 // hasTrouble reports whether the session has a failed or refused call, a correction, a bad rating, or an unfinished
@@ -52,15 +52,15 @@ func (s *Session) parts() (out []sessionPart) {
 				out = append(out, sessionPart{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
 			}
 			if previous == "" {
-				previous = "…" // a correction may refer to the calls of an agent that wrote no text
+				previous = "…" // the agent wrote no text, but a correction may refer to its calls
 			}
 		}
 	}
 	return out
 }
 
-// formatSession returns a session's text for a judge. A long session is reduced to its ends and the parts around
-// trouble.
+// formatSession returns a session's text for a judge. A long session is reduced to its beginning, its end, and the
+// parts around trouble.
 func formatSession(s *Session) string {
 	parts := s.parts()
 	if len(s.Content.Ratings) > 0 {
@@ -92,7 +92,7 @@ func formatSession(s *Session) string {
 // chooseParts selects at most maxQuestionBytes bytes: the first part and the last three, then the parts nearest to
 // trouble, and then parts from the beginning.
 func chooseParts(parts []sessionPart) map[int]bool {
-	const maxDistance = 8 // parts before and after a part with trouble
+	const maxDistance = 8 // number of parts before and after a part with trouble
 	shown, bytesLeft := map[int]bool{}, maxQuestionBytes
 	show := func(i int) {
 		if i < 0 || i >= len(parts) || shown[i] || len(parts[i].text) > bytesLeft {

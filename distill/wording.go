@@ -24,7 +24,7 @@ func joinOr(list []string) string {
 	}
 }
 
-// shorten cuts a text to about n bytes, if possible at a word boundary and with an ellipsis.
+// shorten cuts a text to about n bytes and, if possible, ends it at a word boundary with an ellipsis.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -41,14 +41,14 @@ type wording struct{ Title, Advice, Slug string }
 //go:embed drafts.json
 var draftsText []byte
 
-// In drafts.json, the entry "KIND: VARIANT" has only the templates that differ from the entry "KIND".
+// In drafts.json, a "KIND: VARIANT" entry has only the templates that differ from the "KIND" entry.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return decodeEmbedded[map[string]wording](draftsText) })
 
 func decodeEmbedded[T any](text []byte) (v T) {
 	if err := json.Unmarshal(text, &v); err != nil {
-		panic("distill: " + err.Error()) // tests read the embedded file
+		panic("distill: " + err.Error()) // cannot happen, because tests read the embedded file
 	}
 	return v
 }
@@ -109,15 +109,15 @@ func (g *group) draft() (Draft, bool) {
 	return g.addTriggers(d)
 }
 
-// maxPatterns bounds a lesson's triggers.
+// maxPatterns is the maximum number of a lesson's triggers.
 const maxPatterns = 12
 
-// addTriggers adds the cases' triggers to a draft. For a command, common words are no triggers, because the lesson has
-// no tool as a further condition. The result is false for an unusable draft.
+// addTriggers adds the cases' triggers to a draft. For a command, common words are not used as triggers, because the
+// lesson has no tool as a second condition. The result is false for an unusable draft.
 func (g *group) addTriggers(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixShorterQuery, fixUserValue, fixLookupOnly}, g.fix.Kind) {
-			d.Kinds = appendMissing(d.Kinds, c.Kinds...) // the advice fits other errors of this kind
+			d.Kinds = appendMissing(d.Kinds, c.Kinds...) // the advice also applies to other errors of this kind
 		}
 		for _, p := range c.Phrases {
 			if len(d.Errors) < maxPatterns && !(c.Shell && wordList("bland").containsAllWords(p)) {

@@ -22,22 +22,22 @@ type tenantDistiller struct {
 	book              *lesson.Book
 	archived          []*lesson.Lesson // archived and rejected lessons, never proposed again
 	cases             map[string]*Case
-	changedCases      map[string]*Case       // cases changed since the last write, by key; nil for a removed case
+	changedCases      map[string]*Case       // cases that have changed since the last write, by key; nil for a removed case
 	lastSession       int64                  // number of the newest session read by the rules (Case.Last)
 	errorsByCase      map[string][]seenError // errors by case key, for testing drafts' triggers
-	marks             map[session.ID][]byte  // each session's judgeMark values, not yet written, as JSON
+	marks             map[session.ID][]byte  // each session's judgeMark values as JSON, not yet written
 	opinionSums       opinionSums
-	support           map[string]support // support changed since the last write, by lesson slug
+	support           map[string]support // support that has changed since the last write, by lesson slug
 	budget            Budget
 	skipFailed        bool                // leave failed sessions (judgeMark.hasFailed) to RunOnce's second round
-	reached           map[session.ID]bool // sessions reached so far; true if the judge was asked
+	reached           map[session.ID]bool // sessions reached so far; the value is true if the judge was asked
 	judging           judging
 	capturedSessions  []capturedSession // captured sessions, for testing a model's triggers
 }
 
 type judging struct {
 	openQuestions     []*question
-	failed            []*question // questions without a usable answer so far, asked last
+	failed            []*question // questions without a usable answer so far; they are asked last
 	consecutiveErrors int
 	lastError         error
 }
