@@ -5,8 +5,8 @@ import (
 	"precept/internal/session"
 )
 
-// insertAnswers inserts the results of the agent's /lesson commands. Control sessions get answers, too, although they
-// get no lessons. If the request has no place for an answer, the answer waits for a later turn.
+// insertAnswers inserts the results of the agent's /lesson commands. Control sessions get no lessons, but they do get
+// these answers. If the request has no place for an answer, the answer waits for a later turn.
 func (w *work) insertAnswers() {
 	advertise := w.injector.cfg.AdvertiseCommands && w.input.ReadsCommands && !w.rec.Mailbox.Offered
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {
@@ -30,7 +30,7 @@ func (w *work) insertAnswers() {
 // maxAnswerBytes limits a session's answers, because each answer stays in all later requests.
 const maxAnswerBytes = 128 << 10
 
-// answerText returns the waiting answers, or a short notice if the session has no room for them.
+// answerText returns the pending answers, or a short notice if the session has no room for them.
 func (w *work) answerText() string {
 	if len(w.rec.Mailbox.Answers) == 0 {
 		return ""
@@ -51,8 +51,8 @@ func (w *work) answerText() string {
 	return ""
 }
 
-// answerSpot returns the spot before the newest user message, or else the top of the first new tool result where a
-// block can be inserted.
+// answerSpot returns the spot before the newest user message. Without such a spot, it returns the top of the first new
+// tool result in which a block can be inserted.
 func (w *work) answerSpot() (spot, bool) {
 	if at, ok := w.newestMessageSpot(false); ok {
 		return at, true

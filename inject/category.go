@@ -44,7 +44,7 @@ func modelFamily(model string) string {
 	return strings.Join(parts[:end], "-")
 }
 
-// shorten limits the length of s, because clients choose s, and the result becomes part of a counter name.
+// shorten limits the length of s. Clients choose s, and the result becomes part of a counter name.
 func shorten(s string) string {
 	const limit = 48
 	return strings.ToValidUTF8(s[:min(len(s), limit)], "")

@@ -19,17 +19,17 @@ type Placement string
 
 // The placements.
 const (
-	InMessage Placement = "message" // before the user's own words; keeps the prompt cache valid
-	InSystem  Placement = "system"  // at the end of the system prompt; it then differs per session and defeats the prompt cache
+	InMessage Placement = "message" // before the user's own words, which keeps the prompt cache valid
+	InSystem  Placement = "system"  // at the end of the system prompt, which then differs from session to session and defeats the prompt cache
 )
 
 // Config is the operator's configuration.
 type Config struct {
-	Style              Style     // "" is Advice
-	Placement          Placement // "" is InMessage
+	Style              Style     // "" means Advice
+	Placement          Placement // "" means InMessage
 	BudgetBytes        int       // maximum block size; a session gets at most twice this size. 0 means 2 KiB.
 	NoLoopDetection    bool
-	NoCautions         bool           // a lesson's results never turn it into a caution (an approach to avoid)
+	NoCautions         bool           // results never turn a lesson into a caution (an approach to avoid)
 	AdvertiseCommands  bool           // inform agents about /lesson commands
 	Tags               *lesson.Tagger // derives tags from a turn's text; may be nil
 	InjectByLikeness   bool           // inject lessons with like: true that match by likeness (similar words)

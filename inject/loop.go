@@ -21,7 +21,7 @@ type loop struct {
 }
 
 // findLoops records the new loops in w.loops, and returns how many of them to count as outcomes. It records a loop even
-// if no warning will be inserted, so that no loop counts twice.
+// if no warning will be inserted, so that the loop does not count twice.
 func (w *work) findLoops() (newLoops int64) {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detectLoops(state) {
@@ -36,7 +36,7 @@ func (w *work) findLoops() (newLoops int64) {
 			state.WarnedCalls = make(map[string]bool)
 		}
 		state.WarnedCalls[l.CallID], w.rec.State.Dirty = true, true
-		if hasWarning { // another precept, between the agent and this one, has inserted the warning
+		if hasWarning { // another precept between the agent and this one has inserted the warning
 			continue
 		}
 		if !l.IsSecondWarning {
@@ -87,7 +87,8 @@ func (w *work) loopSpot(l detect.Loop) (at spot, hasWarning, ok bool) {
 	return spot{}, false, false
 }
 
-// decideWarning makes one random decision per session, at the first loop, to measure the benefit of warnings.
+// decideWarning decides at random whether the session gets warnings, to measure their benefit. It decides once per
+// session, at the first loop.
 func (w *work) decideWarning(tokens int, isFirst bool) bool {
 	slug := trial.LoopArm.Slug()
 	var pick trial.Pick

@@ -17,10 +17,10 @@ import (
 
 const (
 	maxMatched   = 128           // matching lessons per session
-	trialEpsilon = trial.Epsilon // withholding probability if a trial sets none
+	trialEpsilon = trial.Epsilon // withholding probability of a trial that sets none
 )
 
-// spot is a position for a block, with the anchor by which later turns find the position.
+// spot is a position for a block, with the anchor by which later turns find that position.
 type spot struct {
 	item, block int
 	anchor      wire.Anchor
@@ -32,8 +32,9 @@ type matchedLesson struct {
 	spot   spot
 }
 
-// insertLessons matches the new content, picks lessons, and inserts the picks that are not withheld. Content without a
-// spot for a block is not matched, so that its lessons are not recorded as matched and can match in a later turn.
+// insertLessons matches the new content, picks lessons, and inserts the picks that are not withheld. It does not match
+// content that has no spot for a block: a lesson that would match there is then not recorded as matched, and can match
+// in a later turn.
 func (w *work) insertLessons() {
 	if w.input.Book == nil || w.injector.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
@@ -51,7 +52,7 @@ func (w *work) insertLessons() {
 		if i == 0 {
 			inserted = otherPreceptSlugs(w.input.Request)
 		}
-		injectable := h.Resemblance == nil || w.injector.cfg.InjectByLikeness && h.Lesson.Trigger.ByLikeness // otherwise the lesson is only suggested
+		injectable := h.Resemblance == nil || w.injector.cfg.InjectByLikeness && h.Lesson.Trigger.ByLikeness // if false, the lesson is only suggested
 		if inserted[h.Lesson.Slug] || !injectable {
 			continue
 		}
@@ -86,8 +87,8 @@ func (w *work) insertLessons() {
 // meaningKey is the key for lessons that match by meaning, in place of a call id.
 const meaningKey = "\x00meaning"
 
-// matchByMeaning returns the lessons that match the session's earlier words by meaning. Their spot, before the user's
-// words or at the top of the first tool result, is added to spots.
+// matchByMeaning returns the lessons that match the session's earlier words by meaning. It adds their spot to spots,
+// which is before the user's words or at the top of the first tool result.
 func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
 	if len(w.input.MeaningMatches) == 0 || q.LimitExceeded {
 		return nil
@@ -106,9 +107,9 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 	return hits
 }
 
-// wasMatched reports whether the lesson matched earlier in the session, or the unit (the session or run) has picked it
+// wasMatched reports whether the lesson matched earlier in the session, or was picked by the unit (the session or run)
 // for the other kind of match. Exact matches and matches by likeness (similar words) are measured separately, so a unit
-// picks a lesson for one kind only.
+// picks a lesson for only one kind of match.
 func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
 	slug, otherSlug := h.Lesson.Slug, trial.LikenessSlug(h.Lesson.Slug)
 	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, otherSlug) {
@@ -121,7 +122,7 @@ func (w *work) wasMatched(h *lesson.Hit) (matched bool) {
 	return matched
 }
 
-// otherPreceptSlugs returns the lessons inserted by another precept, between the agent and this one.
+// otherPreceptSlugs returns the lessons that another precept between the agent and this one has inserted.
 func otherPreceptSlugs(req *wire.Request) map[string]bool {
 	if !bytes.Contains(req.Body, []byte("(Advice from earlier runs")) && !bytes.Contains(req.Body, []byte("[KNOWN PITFALLS from earlier runs")) {
 		return nil
@@ -206,7 +207,7 @@ func (w *work) earlierCall(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// action returns the lesson as a bandit action. The parent is the first lesson in l.Supersedes found in the book.
+// action returns the lesson as a bandit action. The parent is the first lesson in l.Supersedes that is in the book.
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	a := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
@@ -229,7 +230,7 @@ func (w *work) present(l *lesson.Lesson) Presentation {
 func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 
 // availableBytes returns how many bytes the block and the session have left for new picks. Withheld picks count like
-// injected picks, so the size does not depend on a random decision.
+// injected picks, so that the result does not depend on a random decision.
 func (w *work) availableBytes(matches []matchedLesson) int {
 	remaining := min(w.injector.cfg.BudgetBytes, 2*w.injector.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(matches)
 	if remaining <= 0 {
@@ -238,8 +239,8 @@ func (w *work) availableBytes(matches []matchedLesson) int {
 	return remaining
 }
 
-// totalFrameBytes returns the maximum size of the new blocks' first and last lines. Each spot has at most one block,
-// and each block has at least one pick.
+// totalFrameBytes returns the maximum total size of the first and last lines of the new blocks. Each spot has at most
+// one block, and each block has at least one pick.
 func (w *work) totalFrameBytes(matches []matchedLesson) int {
 	spots := make(map[spot]bool, 1)
 	for i := range matches {
@@ -249,7 +250,7 @@ func (w *work) totalFrameBytes(matches []matchedLesson) int {
 }
 
 // decide chooses lessons (the picks), and decides at random which picks are withheld. It stores the picks in the
-// session's unit. The result also contains matching picks by other sessions in the unit.
+// session's unit. The result also contains picks that other sessions in the unit made, if their lessons match here.
 func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.rec.State.Dirty = true
 	cfg := w.injector.cfg.Bandit
@@ -304,7 +305,7 @@ func (w *work) insertPicks(matches []matchedLesson, picks []trial.Pick) {
 	}
 	for _, at := range spotOrder {
 		text := w.injector.cfg.Style.block(lines[at])
-		if at.item == wire.System { // the block follows the prompt
+		if at.item == wire.System { // the block comes after the prompt
 			text = "\n\n" + strings.TrimRight(text, "\n")
 		}
 		w.addBlock(at, session.Block{Slugs: slugs[at], Text: text})

@@ -9,10 +9,10 @@ import (
 	"precept/internal/session"
 )
 
-// observe adds the loops, errors and corrections in the new content to the sums kept by the session's unit (the session
-// or run). It runs before this turn's picks, so content that triggers a pick is not an outcome of the pick. Sessions
-// refused by the upstream are also observed. Only requests with insertions are refused, so leaving these sessions out
-// would bias the comparison with control.
+// observe adds the loops, errors and corrections in the new content to the sums of the session's unit (the session or
+// run). It runs before this turn's picks, so that content that triggers a pick is not an outcome of the pick. It also
+// observes sessions with a request that the upstream refused: only requests with insertions are refused, so leaving out
+// these sessions would bias the comparison with control.
 func (w *work) observe() {
 	if w.plan.Kind == session.Retry {
 		return
@@ -42,7 +42,7 @@ func (w *work) observe() {
 	})
 }
 
-// measuredSlugs returns the unit's picks for which outcomes are measured.
+// measuredSlugs returns the slugs of the unit's picks whose outcomes are measured.
 func (w *work) measuredSlugs() (slugs []string) {
 	w.withUnitRecord(func(u *session.Record) {
 		for i := range u.Assignment.Picks {
@@ -116,8 +116,8 @@ func (w *work) startMeasuring(u *session.Record, picks []trial.Pick) {
 	}
 }
 
-// outcomes returns the outcomes to measure for a lesson. trial.Recurrence (an error occurred again) is included only
-// for lessons about an error.
+// outcomes returns the outcomes to measure for a lesson. trial.Recurrence (the error occurred again) is included only
+// if the lesson is about an error.
 func (w *work) outcomes(slug string) trial.OutcomeSet {
 	set := trial.NewOutcomeSet(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
 	if !w.injector.cfg.NoLoopDetection {

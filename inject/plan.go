@@ -35,17 +35,17 @@ func (in *Injector) Config() Config { return in.cfg }
 
 // Reasons for a plan without insertions.
 const (
-	SkipOff       = "off"        // the request has the header Precept-Inject: off
+	SkipOff       = "off"        // the request has the Precept-Inject: off header
 	SkipRefused   = "refused"    // the upstream refused a changed request in this session
 	SkipExcluded  = "excluded"   // the session is outside the experiment
 	SkipControl   = "control"    // the session is in the control group, which gets no lessons
 	SkipNoMatch   = "no_match"   // no lesson has matched yet
 	SkipWithheld  = "withheld"   // a pick was withheld at random
-	SkipNotPicked = "not_picked" // nothing was picked, because of expected benefit or budget
-	SkipEarlier   = "earlier"    // the picks are in earlier blocks, which the provider has or the agent removed
+	SkipNotPicked = "not_picked" // nothing was picked: no lesson was expected to help, or none fitted into the budget
+	SkipEarlier   = "earlier"    // the picks are in earlier blocks, which the provider already has or the agent has removed
 )
 
-// Plan is the change to one request, without pointers into the request.
+// Plan is the change to one request. It has no pointers into the request.
 type Plan struct {
 	Kind       session.TurnKind
 	Edits      []wire.Edit // insertions; edits at one position stay in order
@@ -55,18 +55,18 @@ type Plan struct {
 	Matched       []string // slugs that matched for the first time in the session
 	Injected      []string
 	Withheld      []string
-	Lessons       []sample.Lesson // this turn's matches and states, stored with the exchange
+	Lessons       []sample.Lesson // this turn's matches with their states; stored with the exchange
 	Picks         []trial.Pick    // this turn's picks and random decisions
 	CutSlugs      []string        // the sections that Cuts delete
 	Loops         int             // new loops, with or without a warning
-	LimitExceeded bool            // the matching reached the work limit, or the texts before the first answer exceed rules.MaxHead
-	Answered      bool            // has answers to /lesson commands, or describes the commands
+	LimitExceeded bool            // matching reached the work limit, or the texts before the first answer exceed rules.MaxHead
+	Answered      bool            // the plan inserts answers to /lesson commands, or a description of the commands
 }
 
 // Changes reports whether the plan changes the request.
 func (p *Plan) Changes() bool { return len(p.Edits)+len(p.Cuts) > 0 }
 
-// Beliefs is a tenant's chooser, with each lesson's measured results.
+// Beliefs is a tenant's chooser, which has each lesson's measured results.
 type Beliefs interface {
 	bandit.Beliefs
 	armEvidence
@@ -74,16 +74,16 @@ type Beliefs interface {
 	NewMeasurement(arm trial.Arm, eps float64, outcomes trial.OutcomeSet, baseline trial.Totals) trial.Measurement
 }
 
-// Input holds the data for one turn, for Plan and Replay, apart from the session's record. Lock the session's record
-// before Unit.
+// Input holds the data about one turn that Plan and Replay need in addition to the session's record. Lock the session's
+// record before Unit.
 type Input struct {
 	Request        *wire.Request
 	Claim          session.Claim
 	Book           *lesson.Book
 	Beliefs        Beliefs
 	Results        *detect.Results      // cached tool result classifications; may be nil
-	Unit           *session.Record      // record of the session's run; without a run nil or the session's own record
-	MeaningMatches []lesson.Resemblance // matches by meaning with the session's earlier words
+	Unit           *session.Record      // record of the session's run; nil or the session's own record if there is no run
+	MeaningMatches []lesson.Resemblance // lessons that match the session's earlier words by meaning
 	Rules          *rules.Registry      // sections under measurement; may be nil
 	Now            time.Time
 
@@ -91,7 +91,7 @@ type Input struct {
 	ReadsCommands bool // the reply is searched for /lesson commands
 }
 
-// Plan decides how a turn's request is changed, and starts the turn in the record. The caller holds the record's lock.
+// Plan decides how a turn's request is changed, and records the start of the turn. The caller holds the record's lock.
 func (in *Injector) Plan(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: rec.Begin(input.Request, input.Now)}
 	w := work{injector: in, rec: rec, input: input, plan: &p}
@@ -145,7 +145,7 @@ func (w *work) hasCutSection() (found bool) {
 }
 
 // freezeFacts stores the session's category, model, tools and start before the first random decision, so that no lesson
-// can influence them. A run gets the first session's facts.
+// can influence these facts. A run gets the facts of its first session.
 func (w *work) freezeFacts() {
 	w.withUnitRecord(func(u *session.Record) {
 		isFirst := w.rec.Thread.Turns == 1 && w.plan.Kind == session.NewTurn
@@ -161,7 +161,7 @@ func (w *work) freezeFacts() {
 	})
 }
 
-// withUnitRecord calls fn with the unit's locked record, the session's own record outside of a run.
+// withUnitRecord calls fn with the unit's locked record. Outside a run, that is the session's own record.
 func (w *work) withUnitRecord(fn func(u *session.Record)) {
 	if w.input.Unit == nil || w.input.Unit == w.rec {
 		fn(w.rec)
@@ -180,16 +180,16 @@ func (w *work) isExcluded() (excluded bool) {
 }
 
 // RecordRefusal records that the upstream accepted the request only without insertions. The session gets no more
-// insertions, but stays in the experiment. Only sessions with insertions can be refused, so leaving them out would bias
-// the comparison (intention to treat).
+// insertions, but stays in the experiment. Only sessions with insertions can be refused, so leaving out refused
+// sessions would bias the comparison (intention to treat).
 func (in *Injector) RecordRefusal(rec *session.Record) {
 	rec.State.PassThrough, rec.State.Dirty = true, true
 	rec.Assignment.Refused = true
 	rec.Lessons.Blocks = nil
 }
 
-// RecordRefusedCuts records that the upstream refused a request changed only by cut sections. The session keeps the
-// lessons, but no section is cut any more.
+// RecordRefusedCuts records that the upstream refused a request in which the only change was cut sections. The session
+// keeps the lessons, but no section is cut any more.
 func (in *Injector) RecordRefusedCuts(rec *session.Record) {
 	rec.State.NoDeletions, rec.State.Dirty = true, true
 	rec.Assignment.CutRefused = true
@@ -204,7 +204,7 @@ type work struct {
 	insertedSlugs map[string]bool // lessons in this request's blocks
 	loops         []loop          // set by findLoops
 
-	historyMoved *bool // whether messages from the previous turn have other indices now; nil before the check
+	historyMoved *bool // whether messages from the previous turn now have different indices; nil before the check
 }
 
 // addBlock inserts a block, and records the block for reinsertBlocks in later requests.

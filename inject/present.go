@@ -7,8 +7,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// Presentation is the form in which a lesson is shown. Each form has an arm (treatment) of its own, because sessions
-// with different texts must not be counted together.
+// Presentation is the form in which a lesson is shown. Each form has a separate arm (treatment), because sessions with
+// different texts must not be counted together.
 type Presentation struct {
 	Arm         trial.Arm
 	Caution     bool
@@ -17,8 +17,8 @@ type Presentation struct {
 }
 
 type armEvidence interface {
-	// CautionEvidence compares the arm's rewards with the rewards in sessions without the lesson. better measures how
-	// far rewards were higher with the lesson, and worse how far they were lower. Both are 0 unless the difference is
+	// CautionEvidence compares the arm's rewards with the rewards in sessions without the lesson. better is how much
+	// higher rewards were with the lesson, and worse is how much lower they were. Both are 0 unless the difference is
 	// significant.
 	CautionEvidence(arm trial.Arm) (better, worse float64)
 	// TrialBegan reports whether the planned trial has a rewarded session.
@@ -64,12 +64,12 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p armEvidence) Pres
 	return s
 }
 
-// cautionSuffix is the arm's suffix for a lesson shown as a caution although the outcome in the lesson file is not
-// "failure".
+// cautionSuffix is the suffix of the arm for a lesson that is shown as a caution although the outcome in its file is
+// not "failure".
 const cautionSuffix = ".caution"
 
-// isCautionByCounts reports whether evidence makes the lesson a caution. A planned trial keeps the presentation,
-// because a change would start a second, unplanned trial.
+// isCautionByCounts reports whether evidence makes the lesson a caution. During a planned trial the presentation stays
+// the same, because a change would start a second, unplanned trial.
 func isCautionByCounts(adviceArm trial.Arm, trialName string, p armEvidence) bool {
 	switch {
 	case trialName != "" && p.TrialBegan(adviceArm, trialName):

@@ -10,7 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// The fixed parts of a block. A changed byte invalidates every live session's prompt cache; golden tests prevent this.
+// The fixed parts of a block. A changed byte would invalidate the prompt cache of every live session; golden tests
+// prevent such a change.
 const (
 	adviceHead   = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	adviceEnd    = "End of lessons.\n\n"
@@ -39,7 +40,7 @@ func (s Style) frameBytes() int {
 	return len(adviceHead) + len(cautionsHead) + len(adviceEnd)
 }
 
-// size returns the lesson's size in a block, if the advice has at most limit bytes.
+// size returns the lesson's size in a block in which the advice has at most limit bytes.
 func (l *lessonEntry) size(limit int) int {
 	n := len("- [] \n") + len(l.text.Slug) + len(l.text.Title)
 	for _, part := range l.text.Lines(limit) {
@@ -48,13 +49,14 @@ func (l *lessonEntry) size(limit int) int {
 	return n
 }
 
-// adviceLimitFor returns the maximum size of the advice if the lesson has size bytes. The result is negative if not
-// even the title fits.
+// adviceLimitFor returns the maximum size of the advice in a lesson that may have size bytes. The result is negative if
+// not even the title fits.
 func (l *lessonEntry) adviceLimitFor(size int) int {
 	return sort.Search(maxAdvice+1, func(n int) bool { return l.size(n) > size }) - 1
 }
 
-// block renders a block without counts, scores or dates, because a lesson's text must be identical in every session.
+// block renders a block. The block has no counts, scores or dates, because a lesson's text must be identical in every
+// session.
 func (s Style) block(lines []lessonEntry) string {
 	lines = slices.Clone(lines)
 	slices.SortFunc(lines, func(a, b lessonEntry) int { return cmp.Compare(a.text.Slug, b.text.Slug) })

@@ -15,7 +15,7 @@ func (w *work) reinsertBlocks() {
 			continue
 		}
 		if w.plan.Kind == session.Repeat && w.input.Request.Delta && !b.Anchor.IsInstructions() {
-			b.Turn = w.rec.Thread.Turns // the repetition counts as a new turn, which now contains the block
+			b.Turn = w.rec.Thread.Turns // the repeated request counts as a new turn, which now contains the block
 		}
 		item, block, ok := w.findBlock(b)
 		if !ok {
@@ -31,9 +31,9 @@ func (w *work) reinsertBlocks() {
 	}
 }
 
-// Replay returns the plan for a side request that repeats a session's history. It inserts the session's blocks, so the
-// request begins with the text that the provider has cached. The request does not count as a turn. The caller holds the
-// record's lock.
+// Replay returns the plan for a side request that repeats a session's history. It inserts the session's blocks, so that
+// the request begins with the text that the provider has cached. The request does not count as a turn. The caller holds
+// the record's lock.
 func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	p := Plan{Kind: session.Repeat}
 	w := work{injector: in, rec: rec, input: input, plan: &p}
@@ -46,9 +46,9 @@ func (in *Injector) Replay(rec *session.Record, input Input) Plan {
 	return p
 }
 
-// needsInsertion reports whether this request lacks the block. A delta request contains only new items, and the
-// provider has the history with the blocks. Such a request lacks a block only if the agent repeats a request that got
-// the block. The provider does not keep instructions, so every request needs the blocks in the instructions.
+// needsInsertion reports whether this request lacks the block. A delta request contains only new items, because the
+// provider has the history with the blocks. It lacks a block only if the agent repeats a request into which the block
+// was inserted. The provider does not keep instructions, so blocks in the instructions are needed in every request.
 func (w *work) needsInsertion(b *session.Block) bool {
 	if !w.input.Request.Delta || b.Anchor.IsInstructions() {
 		return true
@@ -63,8 +63,8 @@ func (w *work) needsInsertion(b *session.Block) bool {
 	return false
 }
 
-// findBlock returns a block's position. If the anchor was missing in the previous turn, only the former index is
-// searched, because a sub-agent with the main agent's session name would otherwise cause a full search in every turn.
+// findBlock returns a block's position. If the anchor was missing in the previous turn, findBlock searches only the
+// former index. Otherwise, a sub-agent with the main agent's session name would cause a full search in every turn.
 func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	if b.AnchorRemoved && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
@@ -75,8 +75,8 @@ func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	return w.input.Request.Find(b.Anchor)
 }
 
-// findRewritten finds a block in a message rewritten by the agent, such as a first message with retrieved text. If the
-// other messages kept their indices, the block stays at its index with a new anchor.
+// findRewritten finds a block's position in a message that the agent has rewritten, such as a first message with
+// retrieved text. If the other messages have kept their indices, the block stays at its index and gets a new anchor.
 func (w *work) findRewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.input.Request
 	if b.AnchorRemoved || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
@@ -107,9 +107,9 @@ func (w *work) setAnchorRemoved(b *session.Block, removed bool) {
 // maxReinserted limits the blocks that reinsertCompacted inserts in one session.
 const maxReinserted = 16
 
-// reinsertCompacted inserts blocks again, before the newest user message, if the agent has compacted the conversation
-// (replaced old messages with a summary) and so removed the blocks. A lesson edited since then keeps the old text in
-// the block, because the new text is a different arm (treatment).
+// reinsertCompacted inserts blocks again if the agent has removed them by compacting the conversation, that is, by
+// replacing old messages with a summary. The blocks go before the newest user message. If a lesson has been edited
+// since, the block keeps the old text, because the new text is a different arm (treatment).
 func (w *work) reinsertCompacted() {
 	if w.input.Request.Delta {
 		return
@@ -152,8 +152,8 @@ func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {
 	return w.wordsSpotAt(item)
 }
 
-// wordsSpotAt returns the spot before the user's words or, for wire.System, at the end of the system prompt. The bool
-// reports whether the anchor is stable.
+// wordsSpotAt returns the spot before the user's words or, for wire.System, at the end of the system prompt. The second
+// result reports whether the anchor is stable.
 func (w *work) wordsSpotAt(item int) (spot, bool) {
 	anchor := w.input.Request.AnchorAt(item, "")
 	return spot{item, -1, anchor}, w.isStableAnchor(item, -1, anchor)
@@ -177,7 +177,7 @@ func (w *work) resultSpot(item, block int, callID string) (spot, bool) {
 	return spot{item, block, anchor}, w.isStableAnchor(item, block, anchor)
 }
 
-// isStableAnchor reports whether later turns will find this position by the anchor.
+// isStableAnchor reports whether later turns can find this position by the anchor.
 func (w *work) isStableAnchor(item, block int, a wire.Anchor) bool {
 	i, b, ok := w.input.Request.Find(a)
 	return ok && i == item && b == block

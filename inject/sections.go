@@ -11,18 +11,18 @@ import (
 	"precept/internal/wire"
 )
 
-// headSection is a registered section found in the request's head, the texts before the model's first answer
-// (wire.Request.Head).
+// headSection is a registered section that occurs in the request's head, which is the texts before the model's first
+// answer (wire.Request.Head).
 type headSection struct {
 	section *rules.RegisteredSection
 	lines   []string
 	passage int // index in the head
 	span    rules.Span
-	isCut   bool // the random decision removes the section; false also before the decision
+	isCut   bool // the random decision was to remove the section; false before the decision
 }
 
-// cutSections plans which rules sections are removed. The first turn with a section decides at random for the unit (the
-// run, or a session outside a run), if the unit started after the measurement began. All later requests repeat the
+// cutSections plans which rules sections are removed. If the unit (the run, or a session outside a run) started after
+// the measurement began, the first turn with a section decides at random for the unit. All later requests repeat the
 // decision. A section stays unless the head contains exactly one copy. If the head is longer than rules.MaxHead, all
 // sections stay.
 func (w *work) cutSections() {
@@ -54,7 +54,7 @@ func (w *work) cutSections() {
 	w.planCuts(located, head)
 }
 
-// removableSections returns the sections to cut by an earlier decision, and sections to decide in this turn.
+// removableSections returns the sections that an earlier decision cuts, and the sections about which this turn decides.
 func (w *work) removableSections(registry *rules.Registry) (found []headSection) {
 	mayFlip := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.NoLearning && !w.isExcluded()
 	w.withUnitRecord(func(u *session.Record) {
@@ -71,11 +71,11 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 	return found
 }
 
-// mayFlipSections reports whether sections can be decided at random for the unit. A unit that takes part in comparing
+// mayFlipSections reports whether the unit's sections can be decided at random. A unit in the comparison between
 // control and treatment keeps all sections.
 func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.HasMeasuredRules && !a.Control }
 
-// dropEmptyingSections drops a passage's sections from found if removing them could leave an empty part (see
+// dropEmptyingSections drops a passage's sections from found if their removal could leave an empty part (see
 // rules.LeavesEmptyPart).
 func dropEmptyingSections(found []headSection, head []wire.Passage) []headSection {
 	empties := make([]bool, len(head))
@@ -91,8 +91,8 @@ func dropEmptyingSections(found []headSection, head []wire.Passage) []headSectio
 	return slices.DeleteFunc(found, func(s headSection) bool { return empties[s.passage] })
 }
 
-// locate reports whether the head contains the section exactly once. A user can quote a section, so in a user message
-// the section counts only inside the frame written by an agent around a rules file.
+// locate reports whether the head contains the section exactly once. A user can quote a section. Therefore, in a user
+// message the section counts only inside the frame that an agent writes around a rules file.
 func (s *headSection) locate(head []wire.Passage) bool {
 	count := 0
 	for i := range head {
@@ -121,13 +121,13 @@ func (w *work) flipSections(found []headSection) {
 	if len(picks) == 0 {
 		return
 	}
-	var earlier []trial.Pick // other sessions' decisions since removableSections
+	var earlier []trial.Pick // decisions that other sessions made since removableSections
 	w.withUnitRecord(func(u *session.Record) {
 		a := &u.Assignment
 		if !a.Decided {
 			a.HasMeasuredRules = true
 		}
-		if !a.HasMeasuredRules { // another session has decided about control since removableSections
+		if !a.HasMeasuredRules { // since removableSections, another session has decided about control
 			picks = nil
 			return
 		}
@@ -155,8 +155,8 @@ func (w *work) flipSections(found []headSection) {
 	}
 }
 
-// planCuts plans to remove sections, and headings left without content. A passage keeps its sections if a part would be
-// empty.
+// planCuts plans to remove sections, and headings that are left without content. A passage keeps its sections if a part
+// would otherwise be empty.
 func (w *work) planCuts(found []headSection, head []wire.Passage) {
 	for i := range head {
 		var cuts []rules.Span

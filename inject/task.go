@@ -10,9 +10,9 @@ import (
 	"precept/internal/wire"
 )
 
-// addTaskWords adds task words from outside the new user messages, in a session's first turn. The first request can
-// already contain a call, a plan after the task, or the task in the system prompt. The block still goes to new content,
-// because the provider's cache can contain earlier content.
+// addTaskWords adds words about the task that are not in the new user messages. It does so in a session's first turn,
+// because the first request can already contain a call, a plan after the task, or the task in the system prompt. The
+// block still goes into new content, because the provider's cache can contain earlier content.
 func (w *work) addTaskWords(q *lesson.Query, spots map[string]spot) {
 	var found []string
 	if w.input.Request.FirstNew() > 0 && w.noneFromUser(q.Words) {
@@ -42,7 +42,8 @@ func (w *work) noneFromUser(words []string) bool {
 	return !slices.ContainsFunc(words, isFromUser)
 }
 
-// isFromUser reports whether a person wrote a user message. An agent itself writes some messages with the role user.
+// isFromUser reports whether a person wrote a user message. Some messages with the user role are written by the agent
+// itself.
 func isFromUser(words string) bool {
 	_, synthetic := detect.SyntheticRule(words)
 	return words != "" && !synthetic
@@ -63,7 +64,7 @@ func (w *work) earlierWords() string {
 
 const maxEarlierItems = 64 // items that earlierWords searches
 
-// firstNewSpot returns the first spot in the new content or, with only a system prompt, the end of the prompt.
+// firstNewSpot returns the first spot in the new content or, if there is only a system prompt, the end of the prompt.
 func (w *work) firstNewSpot() (spot, bool) {
 	for i := w.input.Request.FirstNew(); i < w.input.Request.End(); i++ {
 		if at, ok := w.firstResultSpot(i); ok {

@@ -8,12 +8,12 @@ import (
 	"precept/internal/redact"
 )
 
-// maxWarningArgs limits the quoted arguments, in bytes.
+// maxWarningArgs is the maximum size of the quoted arguments, in bytes.
 const maxWarningArgs = 300
 
-// loopWarning returns the warning about a loop. The warning depends on l only, so that all replicas insert identical
-// bytes. The quoted call cannot contain a line that ends or begins a block. Arguments are redacted, because the block
-// is stored.
+// loopWarning returns the warning about a loop. The warning depends only on l, so that all replicas insert identical
+// bytes. The quoted call cannot contain a line that begins or ends a block. The arguments are redacted, because the
+// block is stored.
 func loopWarning(l detect.Loop) string {
 	var b strings.Builder
 	if l.IsSecondWarning {

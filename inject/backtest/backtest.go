@@ -1,4 +1,4 @@
-// Package backtest reports in which captured sessions a lesson would have matched, by which words, and how those
+// Package backtest reports in which captured sessions a lesson would have matched, which words matched, and how those
 // sessions were rewarded. Like the live matcher, the package reads the user's new words and new tool errors.
 //
 // The contract: an Evaluator keeps counts and a few names, so that a million sessions fit into memory. The result
@@ -27,7 +27,7 @@ type Session struct {
 	Reward       float64 // 0 to 1; set only if Rewarded
 }
 
-// SessionCount is the number of sessions with one of a lesson's triggers or, in NearMissCounts, with one missing
+// SessionCount is the number of sessions that have one of a lesson's triggers or, in NearMissCounts, that miss one
 // condition.
 type SessionCount struct {
 	Text     string `json:"word"`
@@ -37,7 +37,7 @@ type SessionCount struct {
 // Result is the result for one lesson.
 type Result struct {
 	Slug           string         `json:"slug"`
-	Sessions       int            `json:"sessions"` // sessions in the lesson's tenant; in all tenants for a lesson without a tenant
+	Sessions       int            `json:"sessions"` // sessions in the lesson's tenant, or in all tenants if the lesson has no tenant
 	Matched        int            `json:"fired"`    // sessions that the lesson would have matched
 	Words          []SessionCount `json:"words"`
 	SilentTriggers []string       `json:"silent"` // triggers that occurred in no session with a match
@@ -47,19 +47,19 @@ type Result struct {
 	Likeness       LikenessCounts `json:"likeness"`
 }
 
-// NearMissCounts counts a lesson's near misses. A near miss is a session without a match: a trigger occurs but another
-// condition fails, or all words in a keyword occur but not the phrase.
+// NearMissCounts counts a lesson's near misses. A near miss is a session without a match in which a trigger occurs but
+// another condition fails, or in which all words of a keyword occur but not as the phrase.
 type NearMissCounts struct {
 	Sessions          int            `json:"sessions"`
 	MissingConditions []SessionCount `json:"why"`      // missing conditions, the most frequent first
 	Examples          []string       `json:"examples"` // names of some of these sessions
 }
 
-// LikenessCounts counts the sessions that a lesson would have matched by likeness only. Likeness is how much the user's
+// LikenessCounts counts the sessions that a lesson would have matched only by likeness. Likeness is how much the user's
 // sentence resembles the lesson.
 type LikenessCounts struct {
-	Captured int               `json:"captured"` // captured sessions that set the thresholds; no matches below lesson.LikeSessions
-	Injected bool              `json:"injected"` // precept injects the lesson by likeness; false means that it only suggests the lesson
+	Captured int               `json:"captured"` // captured sessions that set the thresholds; below lesson.LikeSessions, nothing matches
+	Injected bool              `json:"injected"` // precept injects the lesson by likeness; if false, precept only suggests the lesson
 	Sessions int               `json:"sessions"`
 	Examples []LikenessExample `json:"examples"` // by descending score
 }
@@ -68,7 +68,7 @@ type LikenessCounts struct {
 type LikenessExample struct {
 	Session   string   `json:"session"`
 	Sentence  string   `json:"sentence"`
-	Words     []string `json:"words"` // words shared by the sentence and the lesson
+	Words     []string `json:"words"` // words that the sentence and the lesson share
 	Score     float64  `json:"score"`
 	Threshold float64  `json:"threshold"`
 }
@@ -90,7 +90,7 @@ type Evaluator struct {
 	tagger           *lesson.Tagger
 	counts           map[string]*lessonCount // by slug
 	keywords         []multiWordKeyword      // for near misses
-	sessionsByTenant map[string]sessionTally // by tenant; the key "" holds the sum
+	sessionsByTenant map[string]sessionTally // by tenant; "" is the key for the sum
 }
 
 type sessionTally struct {
@@ -113,14 +113,14 @@ func (t *sessionTally) mean() *float64 {
 	return new(t.rewards / float64(t.rewarded))
 }
 
-// matchedSessions holds a lesson's sessions with a match or a near miss.
+// matchedSessions describes the sessions with a match, or those with a near miss, of one lesson.
 type matchedSessions struct {
 	sessions sessionTally
 	words    map[string]int // session count by trigger or missing condition
 	examples []string       // first sessions
 }
 
-// add counts a session and the words in it. After limit different words, add ignores new words.
+// add counts a session and the given words. Once there are limit different words, add ignores new words.
 func (m *matchedSessions) add(s *Session, words map[string]bool, limit int) {
 	m.sessions.add(s)
 	for w := range words {

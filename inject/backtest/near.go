@@ -9,10 +9,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxNearReasons limits how many near-miss reasons a lesson has.
+// maxNearReasons is the maximum number of near-miss reasons for a lesson.
 const maxNearReasons = 20
 
-// multiWordKeyword is a keyword with several words. A text can contain all these words without the phrase.
+// multiWordKeyword is a keyword with several words. A text can contain all these words without containing the phrase.
 type multiWordKeyword struct {
 	slug, phrase string
 	words        []string

@@ -12,10 +12,10 @@ import (
 	"precept/internal/sample"
 )
 
-// maxNearest limits the unmatched lessons that Nearest returns.
+// maxNearest is the maximum number of unmatched lessons that Nearest returns.
 const maxNearest = 12
 
-// nearestQueries limits the queries that Nearest reads, from the end of a session.
+// nearestQueries is the number of queries that Nearest reads, counted from the end of a session.
 const nearestQueries = 20
 
 // Reason says why a lesson matched, or why a similar lesson did not.
@@ -28,9 +28,9 @@ type Reason struct {
 }
 
 // Nearest returns the lessons that came closest to a match in a session, each with the missing condition or the nearest
-// phrase. The lessons in matched that still match come last, with the triggers.
+// phrase. The lessons in matched that still match come last, with their triggers.
 //
-// Nearest reads only the newest queries, and no lessons from other tenants. When ctx ends, Nearest returns the lessons
+// Nearest reads only the newest queries, and skips lessons of other tenants. When ctx ends, it returns the lessons
 // found so far.
 func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Reason {
 	found := map[string]*Reason{}
@@ -99,7 +99,7 @@ func addPhraseReasons(l *lesson.Lesson, sorted []string, addReason func(slug, wh
 	}
 }
 
-// comparePhrase returns the share of a phrase's words found in sorted, and a description for users.
+// comparePhrase returns the share of a phrase's words that are in sorted, and a description for users.
 func comparePhrase(phrase string, sorted []string) (why string, share float64) {
 	words := sortedWords(phrase)
 	var present []string

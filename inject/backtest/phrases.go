@@ -19,13 +19,14 @@ const (
 	maxExcerpt     = 160 // bytes
 )
 
-// PhraseProposal is a new phrase for a lesson, from captured sentences similar to the lesson but without a match.
+// PhraseProposal is a new phrase for a lesson. It comes from captured sentences that are similar to the lesson but do
+// not match it.
 type PhraseProposal struct {
 	Number   int             `json:"number"` // from 1, for --accept
 	By       string          `json:"by"`     // "near_misses", "judge" or "person"
 	Phrase   string          `json:"phrase"`
 	Score    float64         `json:"score"` // highest score among sentences with the phrase
-	Words    []string        `json:"words"` // words shared by the sentence and the lesson
+	Words    []string        `json:"words"` // words that the sentence and the lesson share
 	Matched  int             `json:"fired"` // sessions with the phrase
 	Sessions int             `json:"sessions"`
 	Examples []PhraseExample `json:"examples"`
@@ -43,8 +44,8 @@ type CapturedSession struct {
 	Queries []lesson.Query
 }
 
-// NearMisses returns the sentences similar to a lesson, without duplicates, the most similar first. Texts with a match
-// are skipped. book contains the lesson and its threshold.
+// NearMisses returns the sentences that are similar to a lesson, without duplicates, the most similar first. It skips
+// texts that match the lesson. book contains the lesson and its threshold.
 func NearMisses(book *lesson.Book, target *lesson.Lesson, sessions []CapturedSession) []lesson.Resemblance {
 	exact := lesson.NewBook([]*lesson.Lesson{withoutRoles(target)})
 	var out []lesson.Resemblance
@@ -94,7 +95,8 @@ func ProposePhrases(near []lesson.Resemblance, sessions []CapturedSession) []Phr
 	return out
 }
 
-// NewPhraseProposal returns a proposal for a phrase from a judge or a person, with the sessions containing the phrase.
+// NewPhraseProposal returns a proposal for a phrase from a judge or a person, with the sessions that contain the
+// phrase.
 func NewPhraseProposal(phrase, by string, sessions []CapturedSession) PhraseProposal {
 	p := PhraseProposal{Phrase: phrase, By: by, Words: []string{}}
 	p.countSessions(sessions)
@@ -121,8 +123,8 @@ func (p *PhraseProposal) countSessions(sessions []CapturedSession) {
 	}
 }
 
-// phraseBetween returns the words from the first to the last word in shared, at most maxPhraseWords. If only one word
-// is shared, the next word is added; without a next word, the result is empty.
+// phraseBetween returns the sentence's words from the first to the last word in shared, but at most maxPhraseWords. If
+// only one word is shared, it adds the next word; if there is no next word, the result is empty.
 func phraseBetween(sentence string, shared []string) string {
 	words := strings.FieldsFunc(sentence, unicode.IsSpace)
 	first, last := -1, -1
@@ -138,7 +140,7 @@ func phraseBetween(sentence string, shared []string) string {
 	if first < 0 {
 		return ""
 	}
-	for last-first+1 > maxPhraseWords { // drop the last word, because the first is usually the verb
+	for last-first+1 > maxPhraseWords { // drop words from the end, because the first word is usually the verb
 		last--
 	}
 	if first == last && last+1 < len(words) {

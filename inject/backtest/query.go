@@ -9,7 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// maxMessageBytes limits the searched bytes in a message. A longer message is searched at both ends, as in a live turn.
+// maxMessageBytes is how many bytes of a message are searched. A longer message is searched at both ends, as in a live
+// turn.
 const maxMessageBytes = 64 << 10
 
 // Queries returns the matcher's input for each turn, without tenant, role and skill.
@@ -33,8 +34,8 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 	return out
 }
 
-// query returns the matcher's input for one exchange. ok is false if the exchange is unreadable, or has neither new
-// words nor tool errors.
+// query returns the matcher's input for one exchange. ok is false if the exchange is unreadable, or if it has neither
+// new words nor tool errors.
 func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok bool) {
 	q = lesson.Query{Agent: x.Agent, Model: x.Model}
 	d := wire.DialectNamed(x.Dialect)

@@ -16,7 +16,7 @@ type Decision struct {
 	Action lesson.Action
 	Plan   lesson.TrialPlan   // for StartTrial
 	By     string             // operator, for the audit log
-	Seen   lesson.SeenVersion // version seen by the operator; a different version is refused
+	Seen   lesson.SeenVersion // version that the operator saw; a decision about a different version is refused
 	// Force activates the lesson even if the checks refuse the text, because the operator has read the text.
 	Force bool
 	// Sessions holds the rewarded sessions with and without the lesson, for the audit log; nil means unknown.
@@ -85,8 +85,8 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 	return out
 }
 
-// Revise replaces the text of a program's lesson in the proposal's scope. The lesson is quarantined again or, with
-// p.ActivateNow, active for the agent that wrote it. Slug, number, source and creation time stay.
+// Revise replaces the text of a program's lesson in the proposal's scope. The lesson is then quarantined again or, with
+// p.ActivateNow, active for the agent that wrote it. The slug, number, source and creation time do not change.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (c Change, err error) {
 		c, r, err = b.revise(ctx, s, slug, p)
@@ -129,14 +129,14 @@ func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal)
 	return s.replace(old, revised, lesson.Event{Action: "revise", By: p.By}), r, nil
 }
 
-// RecordOutcome says whether Record wrote a lesson.
+// RecordOutcome is what Record did with a lesson.
 type RecordOutcome string
 
 // The outcomes of Record.
 const (
 	RecordedNew       RecordOutcome = "new"
 	RecordedNewText   RecordOutcome = "text" // new text for an existing lesson
-	RecordedUnchanged RecordOutcome = "same" // equal text; nothing is written
+	RecordedUnchanged RecordOutcome = "same" // same text as before; nothing is written
 )
 
 // Record writes an agent's lesson, or replaces the text of an earlier lesson with this title.
@@ -165,8 +165,8 @@ func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, outcome Record
 	return r, outcome, err
 }
 
-// getOwned returns a program's lesson in the scope, or else ErrNoLesson, because a tenant must learn nothing about
-// other tenants.
+// getOwned returns a program's lesson in the scope. For any other lesson it returns ErrNoLesson, because a tenant must
+// learn nothing about other tenants.
 func (s *snapshot) getOwned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
 	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
@@ -181,8 +181,8 @@ func (s *snapshot) withoutFile(name string) *snapshot {
 	return &others
 }
 
-// Cite adds evidence to a lesson about an error that occurred again. At most maxEvidence references are kept, without
-// duplicates; count is the number of all supporting sessions.
+// Cite adds evidence to a lesson about an error that occurred again. It keeps at most maxEvidence references, without
+// duplicates. count is the number of all supporting sessions.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, count int, by string) (l *lesson.Lesson, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
@@ -251,7 +251,7 @@ func (s *snapshot) moveToArchive(name string, l *lesson.Lesson, e lesson.Event) 
 	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
-// getArchived returns an archived lesson, with the Path after restoring it, and the name in the archive.
+// getArchived returns an archived lesson and its name in the archive. The lesson's Path is the path after a restore.
 func (s *snapshot) getArchived(slug string) (*lesson.Lesson, string, error) {
 	for name, text := range s.texts {
 		back, archived := strings.CutPrefix(name, Archive)
@@ -267,7 +267,7 @@ func (s *snapshot) getArchived(slug string) (*lesson.Lesson, string, error) {
 	return nil, "", ErrNoLesson
 }
 
-// Put writes a hand-written text under a name. The checks treat the text like a hand-written file.
+// Put writes a hand-written text under a name. The text is checked like a hand-written file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		l, err := lesson.Parse(s.storageName+"/"+name, text)

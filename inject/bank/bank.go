@@ -35,11 +35,11 @@ func newRefused(code lesson.Code, field, format string, args ...any) error {
 	return &Refused{lesson.ValidationErrors{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// Limits restrict what programs write, so a single credential cannot flood operators with lessons.
+// Limits restrict what programs write, so that a single credential cannot flood operators with lessons.
 type Limits struct {
 	AgentWritesPerHour  int // per agent; 0 means 60
 	TenantWritesPerHour int // per tenant; 0 means 300
-	TenantWaiting       int // a tenant's lessons waiting for approval; 0 means 500
+	TenantWaiting       int // per tenant: lessons that wait for approval; 0 means 500
 	TenantLessons       int // per tenant (limits.tenant_lessons); 0 means no limit
 }
 
@@ -63,14 +63,14 @@ type Bank struct {
 	options Options
 
 	queue   sync.Mutex      // guards waiting; no lock is taken while queue is held
-	waiting []*pendingWrite // writes that mu's next holder commits in one step
+	waiting []*pendingWrite // writes that the next holder of mu commits in one step
 
 	mu            sync.Mutex    // serializes this process's commits; guards texts and archivedTexts
 	texts         *lesson.Texts // parsed unarchived texts
 	archivedTexts *lesson.Texts // parsed archived texts
 }
 
-// New returns a bank, and does not access the storage.
+// New returns a bank. It does not access the storage.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orDefaults()
 	var secrets []lesson.SecretFinder
@@ -166,14 +166,14 @@ func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: []byte(l.Raw)}}, Log: []lesson.Event{s.event(l, e)}}
 }
 
-// event returns e with the fields common to every event about l.
+// event returns e with the fields that every event about l has.
 func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	e.Time, e.Slug, e.Hash = s.now, l.Slug, l.ContentHash
 	e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent
 	return e
 }
 
-// index returns a function that makes the new index file from the old. Without Options.Counts, the old counts stay.
+// index returns a function that makes the new index file from the old one. Without Options.Counts, the old counts stay.
 func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	book, _, _ := b.texts.Load(texts)
 	return func(old []byte) []byte {
@@ -185,7 +185,7 @@ func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	}
 }
 
-// Reindex rewrites the index after edits without the bank.
+// Reindex rewrites the index after edits that were made without the bank.
 func (b *Bank) Reindex(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,13 +202,14 @@ func (s *snapshot) isSlugUsed(slug string) bool {
 	return ok || s.book.Archived(slug)
 }
 
-// Consultation tells a lesson's author how often the lesson matched, and when it last matched. Measurements ignore it.
+// Consultation tells a lesson's author how often the lesson matched, and when it last matched. Measurements do not use
+// it.
 type Consultation struct {
 	Count int64     `json:"count"`
 	Last  time.Time `json:"last"`
 }
 
-// Add returns the summed counts with the later time.
+// Add returns the sum of the counts, with the later of the two times.
 func (c Consultation) Add(other Consultation) Consultation {
 	c.Count += other.Count
 	if other.Last.After(c.Last) {

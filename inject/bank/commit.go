@@ -20,13 +20,13 @@ type pendingWrite struct {
 }
 
 const (
-	maxAttempts = 16  // attempts per commit, while other programs change the bank
+	maxAttempts = 16  // attempts per commit if other programs change the bank
 	maxWrites   = 512 // in one commit
 )
 
-// update commits the change that fn computes from a snapshot. fn runs again if the bank has changed meanwhile. Calls
-// during a commit share the next commit, because committing 300 lessons takes hardly longer than committing one lesson.
-// Each call returns its own error.
+// update commits the change that fn computes from a snapshot. fn runs again if the bank has changed in the meantime.
+// Calls during a commit share the next commit, because it takes hardly longer to commit 300 lessons than one. Each call
+// returns its own error.
 func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) error {
 	w := &pendingWrite{ctx: ctx, change: fn}
 	b.queue.Lock()
@@ -53,8 +53,8 @@ func (b *Bank) update(ctx context.Context, fn func(*snapshot) (Change, error)) e
 	return w.err
 }
 
-// commit commits the first n writes in one step, and returns n. A write that changes the archive ends the commit,
-// because only a new snapshot has the archived slugs.
+// commit commits the first n writes in one step, and returns n. A write that changes the archive is the last in the
+// commit, because the following writes need a new snapshot with the archived slugs.
 func (b *Bank) commit(writes []*pendingWrite) (n int) {
 	ctx, cancel := joinContexts(writes)
 	defer cancel()
@@ -138,7 +138,7 @@ func (w *pendingWrite) run(s *snapshot) (c Change) {
 }
 
 // applyChange applies a change to the snapshot, for the next write in the commit. It returns false if the next write
-// needs a new snapshot: after many texts, a removal or an archive change.
+// needs a new snapshot, which is the case after many texts, a removal or a change to the archive.
 func (s *snapshot) applyChange(c Change) bool {
 	const maxEdits = 8
 	isComplete := len(c.Edits) <= maxEdits
@@ -168,7 +168,7 @@ func (s *snapshot) applyChange(c Change) bool {
 	return isComplete
 }
 
-// mergeEdits merges the edits for each name into one edit, from the first old text to the last new text.
+// mergeEdits merges the edits for each name into one edit, which has the first old text and the last new text.
 func mergeEdits(edits []Edit) []Edit {
 	index := map[string]int{}
 	out := edits[:0:0]

@@ -19,7 +19,7 @@ import (
 	"precept/internal/file"
 )
 
-// lessonMode lets every user read lessons, because lessons are not secret.
+// lessonMode lets every user read the lessons, because they are not secret.
 const lessonMode = 0o644
 
 // Directory is a Storage on disk: LESSON.md files, index, audit log and archive.
@@ -41,7 +41,7 @@ func (d Directory) Read(context.Context) (Contents, error) {
 	return Contents{texts, append(problems, more...), version}, err
 }
 
-// Commit applies a change under a directory lock. New texts are written atomically before old texts are removed, so a
+// Commit applies a change under a directory lock. It writes new texts atomically before it removes old texts, so that a
 // moved lesson always has a file.
 func (d Directory) Commit(_ context.Context, c Change) error {
 	err := d.commit(c)
@@ -60,7 +60,7 @@ func (d Directory) commit(c Change) error {
 		return fmt.Errorf("write the lessons: %w", err)
 	}
 	defer dir.Close() //nolint:errcheck // the file was only locked
-	// Concurrent writers wait until dir is closed. If the file system has no locks, the index can lack a concurrent
+	// Concurrent writers wait until dir is closed. On a file system without locks, the index may miss a concurrent
 	// change.
 	_ = file.Lock(dir)
 	if now, err := lesson.DirVersion(string(d)); err != nil || now != c.Version {
@@ -84,7 +84,7 @@ func (d Directory) commit(c Change) error {
 	return d.writeLogAndIndex(c)
 }
 
-// maxParallelWrites limits the parallel writes. A disk syncs several files as fast as one.
+// maxParallelWrites is the number of files written in parallel. A disk syncs several files as fast as one.
 const maxParallelWrites = 16
 
 func (d Directory) writeTexts(edits []Edit) error {
@@ -141,7 +141,7 @@ func (d Directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
-// realPath returns the path of a text after symbolic links.
+// realPath returns the path of a text after it has followed symbolic links.
 func (d Directory) realPath(name string) string {
 	if real, err := filepath.EvalSymlinks(d.path(name)); err == nil {
 		return real
@@ -150,11 +150,11 @@ func (d Directory) realPath(name string) string {
 }
 
 const (
-	tailBytes    = 1 << 20  // read at first by Tail
+	tailBytes    = 1 << 20  // what Tail reads first
 	maxTailBytes = 64 << 20 // the most that Tail reads
 )
 
-// Tail returns the newest n events, oldest first, without incomplete lines from a crash.
+// Tail returns the newest n events, oldest first. It skips incomplete lines that a crash left.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	err := file.CheckRegular(d.path(lesson.LogFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -190,7 +190,7 @@ func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	}
 }
 
-// lastLines returns the whole lines in the last length bytes of f.
+// lastLines returns the complete lines in the last length bytes of f.
 func lastLines(f io.ReaderAt, size, length int64) ([]byte, error) {
 	from := max(0, size-length)
 	raw := make([]byte, size-from)

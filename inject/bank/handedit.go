@@ -7,26 +7,27 @@ import (
 	"precept/inject/lesson"
 )
 
-// Event actions for hand edits, a person's changes to lesson files without precept.
+// Event actions for hand edits, which are a person's changes to lesson files without precept.
 const (
 	actionEdit   = "edit"
 	actionCreate = "create"
 	actionRemove = "remove"
-	actionCommit = "commit" // git commit for an edit already in the log
+	actionCommit = "commit" // git commit of an edit that is already in the log
 )
 
 const (
-	maxHandEdits   = 64      // edits logged per RecordEdits call
-	maxUnlogged    = 500     // with more lessons without an event, the directory is probably a copy, and none of these lessons is logged
-	maxCompleteLog = 2000    // a longer log can lack the oldest events
-	allEvents      = 1 << 20 // more than every log has
+	maxHandEdits   = 64      // maximum number of edits that one RecordEdits call logs
+	maxUnlogged    = 500     // if more lessons than this have no event, the directory is probably a copy, and none of these lessons is logged
+	maxCompleteLog = 2000    // the oldest events of a longer log may have been removed
+	allEvents      = 1 << 20 // more than any log has
 )
 
-// RecordEdits appends an event for each lesson that a person changed without precept. Such a lesson has a different
-// text or state than in the lesson's newest event. before is the book from the previous call, or nil. origin returns a
-// text's time and author; the text is nil for a removed lesson.
+// RecordEdits appends an event for each lesson that a person changed without precept. Such a lesson's text or state
+// differs from the one in the lesson's newest event. before is the book from the previous call, or nil. origin returns
+// a text's time and author; the text is nil for a removed lesson.
 //
-// pending is the number of edits left for a later call: edits without a git commit, and edits beyond maxHandEdits.
+// pending is the number of edits that are left for a later call: edits without a git commit, and edits beyond
+// maxHandEdits.
 func (b *Bank) RecordEdits(
 	ctx context.Context, before *lesson.Book, origin func(ctx context.Context, path string, text []byte) Origin,
 ) (book *lesson.Book, pending int, err error) {
@@ -38,11 +39,11 @@ func (b *Bank) RecordEdits(
 	if err != nil || len(edits) == 0 {
 		return s.book, 0, err
 	}
-	origins := map[handEdit]Origin{} // before the commit, because git may take seconds
+	origins := map[handEdit]Origin{} // read before the commit, because git may take seconds
 	for _, h := range edits[:min(len(edits), maxHandEdits)] {
 		var text []byte
 		if h.action != actionRemove {
-			text = s.texts[strings.TrimPrefix(h.path, s.storageName+"/")] // empty for an unread file
+			text = s.texts[strings.TrimPrefix(h.path, s.storageName+"/")] // empty if the file was not read
 		}
 		origins[h] = origin(ctx, h.path, text)
 	}
@@ -71,8 +72,9 @@ func (b *Bank) RecordEdits(
 	return book, pending, err
 }
 
-// detail returns where a person's edit was made, for the event's key lesson.DetailHandEdit: the id of the git commit,
-// lesson.HandEditUncommitted in a git repository before the commit, or else lesson.HandEditOutsideGit.
+// detail returns where a person's edit was made, for the lesson.DetailHandEdit key of the event. The result is the id
+// of the git commit, lesson.HandEditUncommitted for an uncommitted edit in a git repository, or
+// lesson.HandEditOutsideGit.
 func (o *Origin) detail() string {
 	switch {
 	case o.Commit != "":
@@ -83,7 +85,7 @@ func (o *Origin) detail() string {
 	return lesson.HandEditOutsideGit
 }
 
-// handEdit is a change made without precept and not logged yet.
+// handEdit is a change that was made without precept and is not logged yet.
 type handEdit struct {
 	action, slug, path, hash string
 	from, to                 lesson.State
@@ -133,7 +135,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 			out = append(out, h)
 		}
 	}
-	if len(events) < maxCompleteLog && len(unlogged) <= maxUnlogged { // otherwise the log may have lost these lessons' events
+	if len(events) < maxCompleteLog && len(unlogged) <= maxUnlogged { // if false, the log may have lost the events of these lessons
 		out = append(out, unlogged...)
 	}
 	if before != nil {
@@ -142,7 +144,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 	return out, nil
 }
 
-// removedByHand returns removals for the lessons in before that have no file any more.
+// removedByHand returns a removal for each lesson in before that no longer has a file.
 func (s *snapshot) removedByHand(before *lesson.Book, newestBySlug map[string]*lesson.Event) (out []handEdit) {
 	for _, l := range before.Lessons() {
 		_, stays := s.book.Get(l.Slug)

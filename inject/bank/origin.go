@@ -16,12 +16,12 @@ import (
 	"unicode"
 )
 
-// Origin is when and by whom a person's text was written, without precept.
+// Origin says when, and by whom, a text was written without precept.
 type Origin struct {
 	Time         time.Time
 	By           string // empty if unknown
 	Commit       string // empty if not committed
-	AwaitsCommit bool   // uncommitted text in a git repository, younger than maxCommitWait
+	AwaitsCommit bool   // the text is uncommitted in a git repository, and younger than maxCommitWait
 }
 
 // Limits for git.
@@ -32,7 +32,7 @@ const (
 	maxCommitWait = 24 * time.Hour // an older uncommitted text is logged without a commit
 )
 
-// FileOrigin returns the author and time of a file's newest commit, if the commit has this text. Otherwise, it returns
+// FileOrigin returns the author and time of a file's newest commit if that commit has this text. Otherwise, it returns
 // the modification time without an author. text is nil for a removed file.
 func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Origin {
 	o := Origin{Time: now}
@@ -76,8 +76,8 @@ type commit struct {
 	blob         string // the text's object id
 }
 
-// lastCommit returns a file's newest commit, or nil if no commit has the file. The options keep git from taking locks,
-// and from running programs configured by the repository.
+// lastCommit returns a file's newest commit, or nil if no commit has the file. The options keep git from taking locks
+// and from running programs that the repository configures.
 func lastCommit(ctx context.Context, path string) (*commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTimeout)
 	defer cancel()
@@ -137,8 +137,8 @@ func authorName(name string) string {
 	return string(letters[:min(len(letters), maxAuthor)])
 }
 
-// blobName returns git's object id for a text: a SHA-1, or a SHA-256 for 64 digits. For a removed file, the result is
-// zeros.
+// blobName returns git's object id for a text: a SHA-256 if digits is 64, and otherwise a SHA-1. For a removed file,
+// the result is all zeros.
 func blobName(text []byte, digits int) string {
 	if text == nil {
 		return strings.Repeat("0", digits)

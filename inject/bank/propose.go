@@ -80,7 +80,7 @@ func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, 
 }
 
 // proposalEvent returns the event for a proposal. If the proposal was refused, the event does not name the lesson,
-// because the text was not accepted.
+// because the lesson does not exist.
 func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
@@ -99,7 +99,8 @@ func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// highestNumber returns the highest lesson number in the scope, archived or not, so no number is used twice.
+// highestNumber returns the highest lesson number in the scope. It includes archived lessons, so that no number is used
+// twice.
 func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	if s.numbers == nil {
 		s.numbers = map[lesson.Scope]int{}
@@ -194,7 +195,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	return formatAndParse(l)
 }
 
-// formatAndParse returns the lesson as Parse reads it from the written file, with derived fields.
+// formatAndParse returns the lesson as Parse reads it from the written file, including the derived fields.
 func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {
@@ -203,7 +204,7 @@ func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	return out, nil
 }
 
-// asRefused returns an error about a text as a *Refused.
+// asRefused converts an error about a text into a *Refused.
 func asRefused(err error) error {
 	if faults, ok := errors.AsType[lesson.ValidationErrors](err); ok {
 		return &Refused{faults}
@@ -212,7 +213,7 @@ func asRefused(err error) error {
 }
 
 // checkLesson returns the findings, and a *Refused if the lesson is expired or a finding is an error. If file is not
-// nil, the lesson was converted from file, and the findings name file's fields.
+// nil, the lesson was converted from file, and the findings name the fields of file.
 func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).CheckLesson(l, s.book)
 	if file != nil {
@@ -227,8 +228,8 @@ func (b *Bank) checkLesson(s *snapshot, l, file *lesson.Lesson) ([]lesson.Findin
 	return findings, nil
 }
 
-// Slug makes a slug from the title and a hash of scope and title. Without the hash, a collision would show a tenant
-// which lessons another tenant has.
+// Slug makes a slug from the title and a hash of scope and title. Without the hash, a collision would reveal another
+// tenant's lessons.
 func Slug(title string, scope lesson.Scope) string {
 	const maxWordBytes, hashDigits = 60, 8
 	base := lesson.Slugify(title, maxWordBytes)

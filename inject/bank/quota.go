@@ -29,7 +29,7 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	}
 	for i := range events {
 		e := &events[i]
-		if e.Source == "" || s.now.Sub(e.Time).Abs() >= time.Hour || !isWrite(e.Action) { // an event from the future was written before the clock was set back
+		if e.Source == "" || s.now.Sub(e.Time).Abs() >= time.Hour || !isWrite(e.Action) { // an event in the future was written before the clock was set back
 			continue
 		}
 		q.countWrite(lesson.Scope{Tenant: e.Tenant, Agent: e.Agent})
@@ -51,7 +51,7 @@ func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 		if err != nil || len(events) < n {
 			return events, err
 		}
-		// A manual edit has the file's modification time, perhaps from long before the event.
+		// A hand edit's event has the file's modification time, which may be long before the event was written.
 		first := slices.IndexFunc(events, func(e lesson.Event) bool { return e.Detail[lesson.DetailHandEdit] == nil })
 		if first >= 0 && s.now.Sub(events[first].Time) >= time.Hour {
 			return events, nil
@@ -59,7 +59,7 @@ func (s *snapshot) recentEvents(ctx context.Context) ([]lesson.Event, error) {
 	}
 }
 
-// isWrite reports whether an action, such as a refused proposal, counts as a write.
+// isWrite reports whether an action counts as a write. A refused proposal counts.
 func isWrite(action string) bool {
 	return slices.Contains([]string{"propose", "refuse", "revise", "withdraw"}, action)
 }
@@ -81,7 +81,7 @@ func (q *quota) spend(s lesson.Scope) error {
 	return nil
 }
 
-// addLesson counts a tenant's lesson. A program's lesson also counts as waiting while it waits for approval.
+// addLesson counts a tenant's lesson. A program's lesson also counts as waiting as long as it waits for approval.
 func (q *quota) addLesson(l *lesson.Lesson) {
 	q.lessonsByTenant[l.Scope.Tenant]++
 	if l.Approval.Source != "" && l.State == lesson.Quarantined {

@@ -10,11 +10,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxLessons limits a bank's lessons, as package lesson does for a directory.
+// maxLessons is the maximum number of lessons in a bank; package lesson has the same limit for a directory.
 const maxLessons = 50_000
 
-// Replace replaces all unarchived lessons with texts. It returns the changed lessons' events and the checks' findings.
-// If the checks refuse a text, nothing changes.
+// Replace replaces all unarchived lessons with texts. It returns an event for each changed lesson, and the findings of
+// the checks. If the checks refuse a text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, newRefused(lesson.CodeInvalid, "", "there are %d lessons, more than the %d allowed; check that the directory is correct", len(texts), maxLessons)
@@ -37,8 +37,8 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	return changed, findings, err
 }
 
-// CopyIn adds texts that another bank has checked, and replaces texts with the same names. n is the number of
-// unarchived texts.
+// CopyIn adds texts that another bank has checked, and replaces existing texts that have the same names. n is the
+// number of unarchived texts.
 func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
 	err = b.update(ctx, func(s *snapshot) (Change, error) {
 		next := *s

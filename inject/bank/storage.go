@@ -10,8 +10,8 @@ import (
 // ErrChanged is the error from Commit if the texts have changed since Read. Nothing is written.
 var ErrChanged = errors.New("another program changed the lessons at the same time")
 
-// Storage stores a bank's texts, index and audit log. A text's name is a relative path with slashes; archived names
-// begin with Archive.
+// Storage stores a bank's texts, index and audit log. A text's name is a relative path with slashes. The name of an
+// archived text begins with Archive.
 type Storage interface {
 	// Read returns all texts, including archived texts.
 	Read(ctx context.Context) (Contents, error)
@@ -19,7 +19,7 @@ type Storage interface {
 	Commit(ctx context.Context, c Change) error
 	// Tail returns the newest n audit log events, oldest first.
 	Tail(ctx context.Context, n int) ([]lesson.Event, error)
-	// Name names the storage in messages.
+	// Name returns the storage's name for messages.
 	Name() string
 }
 
@@ -29,7 +29,7 @@ const Archive = lesson.ArchiveDir + "/"
 // Contents is the content of a Storage at the time of a Read call.
 type Contents struct {
 	Texts    map[string][]byte
-	Problems []lesson.Problem // about unreadable texts; they are not in Texts
+	Problems []lesson.Problem // about unreadable texts, which are not in Texts
 	Version  string           // changes whenever an unarchived text changes
 }
 

@@ -71,7 +71,7 @@ func testWriteLimits(t *testing.T, f *fixture) {
 }
 
 // testLimitsInLongLog tests that a proposal counts for an hour, even after thousands of other events. The event of a
-// manual edit has the file's modification time, here a year ago.
+// hand edit has the file's modification time, here a year ago.
 func testLimitsInLongLog(t *testing.T, f *fixture) {
 	t.Helper()
 	f.Bank = f.open(bank.Limits{AgentWritesPerHour: 2})

@@ -57,8 +57,8 @@ func testProposal(t *testing.T, f *fixture) {
 	}
 }
 
-// testGptmeForm tests lessons in the file format of the agent gptme, the only format with a * for any word in a
-// keyword. A lesson with a * keeps the format.
+// testGptmeForm tests lessons in the file format of the gptme agent. Only in this format, a * in a keyword stands for
+// any word, so a lesson with a * keeps the format.
 func testGptmeForm(t *testing.T, f *fixture) {
 	t.Helper()
 	for slug, keyword := range map[string]string{"with-wildcard": "killed at * seconds", "without-wildcard": "killed at once"} {
@@ -212,7 +212,7 @@ func testSeenVersions(t *testing.T, f *fixture) {
 	}
 }
 
-// testOwnLesson tests that an agent's lesson for itself is active without approval, and not for other agents.
+// testOwnLesson tests that an agent's lesson for itself is active without approval, but not for other agents.
 func testOwnLesson(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}

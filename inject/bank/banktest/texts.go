@@ -64,7 +64,7 @@ func testRepeatedRecords(t *testing.T, f *fixture) {
 	}
 }
 
-// testReplace covers archived lessons, which stay, and a hostile text.
+// testReplace tests Replace with archived lessons, which stay, and with a hostile text.
 func testReplace(t *testing.T, f *fixture) {
 	t.Helper()
 	texts := map[string][]byte{"a/one.md": manualText("one"), "two.md": manualText("two")}
