@@ -76,7 +76,7 @@ func (r *failureReader) readCargoTest(i int, name string) {
 	r.add(i, testFailure("cargo test", file, name, cmp.Or(message, noMessage)))
 }
 
-// rustLineFailure reads an error on one line, with the position before the message.
+// rustLineFailure reads an error on a line that has the position before the message.
 func rustLineFailure(file, code, message string) Failure {
 	f := rustFailure(file, code, message)
 	if code == "" && strings.Contains(message, "clippy") {

@@ -35,7 +35,7 @@ const (
 	maxInput   = 8 << 20 // bytes, as JSON
 )
 
-// Entry is a failure with the lesson learned (docs/contracts/record.schema.json).
+// Entry is a failure with the lesson learned from it (docs/contracts/record.schema.json).
 type Entry struct {
 	IntentID   string `json:"intent_id"`
 	Type       string `json:"type"`
@@ -116,7 +116,7 @@ func members(raw []byte) ([]member, error) {
 	return out, nil
 }
 
-// field is a field in an entry: the key in the contract, and the text in the ledger.
+// field is a field of an entry: the key in the contract, and the text in the ledger.
 type field struct {
 	name, label string
 	maxChars    int
@@ -161,12 +161,13 @@ func (e *Entry) Validate() error {
 	return errors.Join(errs...)
 }
 
-// sanitize returns the entry as it is written: each field on one line without secrets, the error truncated.
+// sanitize returns the entry as it is written: with each field on one line, without secrets, and with the error
+// truncated.
 func (e *Entry) sanitize() Entry {
 	redactor := redact.New(true)
 	clean := func(s string) string { return singleLine(redactor.Text(s)) }
-	// The redactor numbers placeholders as it meets them. File and error come first, so that equal failures get equal
-	// numbers.
+	// The redactor numbers placeholders in the order of the texts. File and error come first, so that equal failures
+	// get equal numbers.
 	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redactor.Text(e.Error))}
 	out.IntentID, out.Cause, out.Resolution, out.Rule = clean(e.IntentID), clean(e.Cause), clean(e.Resolution), clean(e.Rule)
 	return out
@@ -193,7 +194,7 @@ func (e *Entry) signature() string {
 // labelType is the label after the time in an entry's first line.
 const labelType = "Failure Type"
 
-// render returns the entry's text. Equal entries at equal times give equal bytes.
+// render returns the entry's text. Equal entries with equal times give equal bytes.
 func (e *Entry) render(at time.Time, eol string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
@@ -231,8 +232,8 @@ func codeSpan(s string) string {
 	return fence + s + fence
 }
 
-// singleLine folds white space, and drops control, hidden and escape characters. The start of an HTML comment is
-// escaped, because a comment would hide the rest of the file.
+// singleLine folds white space, and drops control, hidden and escape characters. It escapes the start of an HTML
+// comment, because a comment would hide the rest of the file.
 func singleLine(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -15,9 +15,9 @@ import (
 type Failure struct {
 	Tool    string `json:"tool"`    // go test, ruff, ...
 	Type    string `json:"type"`    // lint, test or static-analysis
-	File    string `json:"file"`    // path in the output, relative to the command's folder; the package's folder or "." if the output names no file
+	File    string `json:"file"`    // path in the output, relative to the command's folder; if the output names no file, the package's folder or "."
 	Subject string `json:"subject"` // test or rule name; "" for none
-	Error   string `json:"error"`   // one line, without the line number, because an edit above it changes the number
+	Error   string `json:"error"`   // one line, without the line number, which an edit further up would change
 }
 
 // Output is a command's output.
@@ -25,11 +25,11 @@ type Output struct {
 	Text    string
 	Command []string // program and arguments
 	Dir     string   // absolute path; paths below it become relative
-	Module  string   // Go module in Dir, because go test prints packages instead of folders; "" if none
+	Module  string   // Go module in Dir, to convert the packages that go test prints to folders; "" if none
 }
 
 // Failures returns the distinct failures in order. The tool is recognized by the form of the output, because `make
-// check` or `npm test` can run every tool. The command names the tool only if the tool has no reader in this package.
+// check` or `npm test` can run any tool. Only for tools without a reader in this package, the command names the tool.
 func Failures(o Output) []Failure {
 	r := &failureReader{out: o, lines: strings.Split(strings.ReplaceAll(stripEscapes(o.Text), "\r\n", "\n"), "\n")}
 	r.readGoTest()
@@ -52,7 +52,7 @@ type failureReader struct {
 	found []locatedFailure
 }
 
-// locatedFailure is a failure with the line, for sorting.
+// locatedFailure is a failure with its line in the output, for sorting.
 type locatedFailure struct {
 	failure Failure
 	line    int
@@ -145,14 +145,14 @@ func (f *Failure) Entry(intent string, command []string) Entry {
 	}
 }
 
-// DidNotRun reports whether a command did nothing, because make has no such target or npm has no such script.
+// DidNotRun reports whether a command did nothing because make has no such target or npm has no such script.
 func DidNotRun(text string) bool {
 	return strings.Contains(text, "*** No rule to make target '") && strings.Contains(text, "'.  Stop.") && !strings.Contains(text, "needed by '") ||
 		strings.Contains(text, " Missing script: ") || strings.Contains(text, "ERR_PNPM_NO_SCRIPT")
 }
 
-// UnrecognizedFailure returns a failure for a command with output that Failures does not recognize. The error is the
-// output's last lines.
+// UnrecognizedFailure returns a failure for a command whose output Failures does not recognize. The error consists of
+// the output's last lines.
 func UnrecognizedFailure(command []string, code int, text string) Failure {
 	lines := strings.Split(stripEscapes(text), "\n")
 	var lastLines []string

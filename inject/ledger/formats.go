@@ -9,11 +9,12 @@ import (
 	"github.com/reviewdog/errorformat/fmts"
 )
 
-// maxFormatLine limits the length of a line, because the library's scanner stops without an error at a line of 64 KB.
+// maxFormatLine is the maximum length of a line. Without it, the library's scanner would stop silently at a line of 64
+// KB.
 const maxFormatLine = 4 << 10
 
-// readKnownFormat reads the formats known to the library errorformat, such as rubocop, phpstan or dotnet. The command
-// selects the format, because a line can fit several formats.
+// readKnownFormat reads the formats that the errorformat library knows, such as rubocop, phpstan or dotnet. The command
+// selects the format, because a line can match several formats.
 func (r *failureReader) readKnownFormat() {
 	name := commandFormat(r.out.Command)
 	if name == "" {
@@ -42,7 +43,7 @@ func (r *failureReader) readKnownFormat() {
 		}
 		all = append(all, f)
 	}
-	if len(errors) > 0 { // errors made the command fail, so warnings are omitted
+	if len(errors) > 0 { // the errors made the command fail, so the warnings are omitted
 		all = errors
 	}
 	for _, f := range all {
@@ -50,8 +51,8 @@ func (r *failureReader) readKnownFormat() {
 	}
 }
 
-// commandFormat returns the name of the first program in a command that the library knows, as in bundle exec rubocop,
-// vendor/bin/phpstan and dotnet build.
+// commandFormat returns the name of the first program in a command that the library knows, such as rubocop in bundle
+// exec rubocop.
 func commandFormat(command []string) string {
 	formats := fmts.DefinedFmts()
 	for _, word := range command {

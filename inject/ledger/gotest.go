@@ -26,7 +26,7 @@ type goEvent struct {
 	Action, Package, Output string
 }
 
-// readGoTest reads plain, verbose and JSON output. A JSON line is replaced by the printed line, so that other readers
+// readGoTest reads plain, verbose and JSON output. It replaces a JSON line by the printed line, so that other readers
 // find compiler errors there.
 func (r *failureReader) readGoTest() {
 	packages := map[string]*goPackage{}
@@ -38,7 +38,7 @@ func (r *failureReader) readGoTest() {
 			continue
 		}
 		r.lines[i] = strings.TrimRight(e.Output, "\n")
-		if e.Action != "output" { // left for the other readers; "build-output", for example, comes from a compiler
+		if e.Action != "output" { // leave the line to the other readers; "build-output", for example, comes from a compiler
 			continue
 		}
 		p := packages[e.Package]
@@ -47,7 +47,7 @@ func (r *failureReader) readGoTest() {
 			packages[e.Package] = p
 		}
 		p.readLine(i, r.lines[i])
-		r.lines[i] = "" // other readers skip the line
+		r.lines[i] = "" // so that other readers skip the line
 	}
 	plainRun.addFailures(len(r.lines), "", "")
 	for name, p := range packages {
@@ -112,8 +112,8 @@ func (p *goPackage) readLine(at int, text string) {
 	}
 }
 
-// readBelow reads a line after the first line of a test's message. Assertion libraries print "Error: Not equal:", then
-// the expected and the actual value.
+// readBelow reads a line below the first line of a test's message. Assertion libraries, for example, print "Error: Not
+// equal:", and then the expected and the actual value.
 func (p *goPackage) readBelow(text string) {
 	output, ok := p.messages[p.test]
 	switch {
@@ -151,7 +151,7 @@ func (p *goPackage) addFailures(at int, name, outcome string) {
 	*p = *p.r.newGoPackage()
 }
 
-// hasFailedSubtest reports whether a test has a failed subtest. Only the subtest is then reported.
+// hasFailedSubtest reports whether a test has a failed subtest. If so, only the subtest is reported.
 func (p *goPackage) hasFailedSubtest(test string) bool {
 	return slices.ContainsFunc(p.failedOrder, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 }

@@ -33,7 +33,7 @@ const (
 	Failed    Status = "failed"    // two attempts to write failed; the entry is only in the trace
 )
 
-// Result is the outcome for one entry, in the contract's form.
+// Result is the outcome for one entry, in the form that the contract prescribes.
 type Result struct {
 	Status    Status `json:"status"`
 	Signature string `json:"signature"` // SHA-256 of file and error summary
@@ -49,8 +49,8 @@ type Ledger struct {
 }
 
 // Record appends the new entries in one step, and returns an outcome for each entry. err reports an invalid entry. If
-// the ledger cannot be written, err is nil, so that the caller still reports the failures in entries; the results have
-// the status Failed, and the trace holds the entries. traceErr means that the trace cannot be written.
+// the ledger cannot be written, the results have the status Failed, and the trace holds the entries. err is then nil,
+// so that the caller still reports the failures in entries. traceErr means that the trace cannot be written.
 func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, traceErr error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {
@@ -117,12 +117,12 @@ func (l *Ledger) append(ctx context.Context, results []Result) error {
 	return writeFile(path, text[:pos], []byte(insert), text[pos:])
 }
 
-// containsEntry reports whether a section contains an entry, with either kind of line ending.
+// containsEntry reports whether a section contains an entry, written with either kind of line ending.
 func containsEntry(sectionText []byte, e *Entry) bool {
 	return bytes.Contains(sectionText, []byte(e.identifyingLines("\n"))) || bytes.Contains(sectionText, []byte(e.identifyingLines("\r\n")))
 }
 
-// resolveTarget returns the path after symbolic links. The file may be missing.
+// resolveTarget returns the path after it has followed symbolic links. The file may be missing.
 func resolveTarget(path string) (string, error) {
 	resolved, err := filepath.EvalSymlinks(path)
 	if err == nil {
@@ -140,7 +140,7 @@ func resolveTarget(path string) (string, error) {
 	return resolveTarget(resolved)
 }
 
-// writeFile replaces a file, and keeps the mode. A reader sees the old or the new bytes, never a mixture.
+// writeFile replaces a file and keeps its mode. A reader sees either the old or the new bytes, never a mixture.
 func writeFile(path string, parts ...[]byte) error {
 	mode := fs.FileMode(0o644)
 	if info, err := os.Stat(path); err == nil {

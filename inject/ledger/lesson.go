@@ -20,9 +20,9 @@ const (
 	slugDigits     = 8   // from the signature
 )
 
-// Lessons returns a lesson for each entry, the newest first. The lesson is triggered by the entry's file path in the
+// Lessons returns a lesson for each entry, the newest first. A lesson is triggered by the entry's file path in the
 // user's words, or by the stable part of the entry's error in a tool error. The lessons have no approval. Entries with
-// the same failure and rule have the same slug, in every version of the file.
+// the same failure and rule get the same slug in every version of the file.
 func Lessons(text []byte) []*lesson.Lesson {
 	entries := Entries(text)
 	out := make([]*lesson.Lesson, 0, len(entries))
@@ -61,7 +61,7 @@ func (e *Entry) lesson() *lesson.Lesson {
 	return l
 }
 
-// slug joins a rule's first words and digits from a failure's signature.
+// slug joins the first words of a rule and some digits of a failure's signature.
 func slug(rule, signature string) string {
 	return cmp.Or(lesson.Slugify(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
 }
@@ -73,8 +73,8 @@ func clip(s string, n int) string {
 	return s
 }
 
-// pathPhrase returns a path as a keyword. The result is "" for a long path, for a path without an extension, and for a
-// name found in every project, such as main.go.
+// pathPhrase returns a path as a keyword. The result is "" for a long path, a path without an extension, and a name
+// that every project has, such as main.go.
 func pathPhrase(file string) string {
 	base := path.Base(file)
 	stem := strings.TrimSuffix(base, path.Ext(base))
@@ -127,7 +127,7 @@ func isVolatile(word string) bool {
 	return !ruleCode.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
 }
 
-// isQuoteOpen reports whether a quotation is open after the word; open is the state before the word.
+// isQuoteOpen reports whether a quotation is open after the word. open is the state before the word.
 func isQuoteOpen(word string, open bool) bool {
 	for _, q := range "`\"" {
 		if strings.Count(word, string(q))%2 == 1 {

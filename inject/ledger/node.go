@@ -19,7 +19,7 @@ var (
 )
 
 // readESLint reads the default and the JSON output. In the default output, the messages follow a line with the file
-// name. Warnings are reported only without errors, because the command then failed through --max-warnings.
+// name. Warnings are reported only if there are no errors, because the command then failed because of --max-warnings.
 func (r *failureReader) readESLint() {
 	found := map[string][]locatedFailure{}
 	file := ""
@@ -45,7 +45,7 @@ func (r *failureReader) readESLint() {
 	}
 }
 
-// readESLintJSON reads the errors in JSON output, without the warnings.
+// readESLintJSON reads the errors in JSON output, and skips the warnings.
 func (r *failureReader) readESLintJSON(at int, text string) {
 	var files []struct {
 		FilePath string
@@ -55,7 +55,7 @@ func (r *failureReader) readESLintJSON(at int, text string) {
 			Message  string
 		}
 	}
-	_ = json.Unmarshal([]byte(text), &files) // a truncated text gives no files
+	_ = json.Unmarshal([]byte(text), &files) // files stays empty if the text is truncated
 	for _, f := range files {
 		for _, m := range f.Messages {
 			if m.Severity == 2 {
@@ -81,7 +81,7 @@ func (r *failureReader) readJest() {
 	}
 }
 
-// jestMessage returns a message's first line with the expected and the received value.
+// jestMessage returns a message's first line, followed by the expected and the received value.
 func (r *failureReader) jestMessage(from int) string {
 	message := ""
 	for _, text := range r.lines[from:] {

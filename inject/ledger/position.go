@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Patterns for lines with a location (file and line number). Deeply indented lines are quotations, and do not match.
+// Patterns for lines with a location (file and line number). Deeply indented lines are quotations, so they do not
+// match.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -22,8 +23,8 @@ var (
 	anyError      = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
 )
 
-// readPositions reads lines beginning with a location, as from compilers, vet, golangci-lint, ruff, mypy, tsc and plain
-// eslint.
+// readPositions reads lines that begin with a location, as printed by compilers, vet, golangci-lint, ruff, mypy, tsc
+// and plain eslint.
 func (r *failureReader) readPositions() {
 	for i, text := range r.lines {
 		if m := tscLine.FindStringSubmatch(text); m != nil {
@@ -71,8 +72,8 @@ func (r *failureReader) lineFailure(i int, file, ext, message string, hasColumn 
 	return Failure{}, false
 }
 
-// goLineFailure reads a message from a linter, with the linter's name at the end, or from the compiler or vet. A
-// message without a column is a log line or belongs to a stack trace.
+// goLineFailure reads a message from the compiler, from vet, or from a linter whose name is at the end of the message.
+// A message without a column is a log line or belongs to a stack trace.
 func goLineFailure(file, message string, hasColumn bool) (Failure, bool) {
 	if m := goLinter.FindStringSubmatch(message); m != nil {
 		return lintFailure("golangci-lint", file, m[2], m[1]), true

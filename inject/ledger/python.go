@@ -31,7 +31,7 @@ type pySection struct {
 	at                  int // first line
 }
 
-// readPytest reads failed tests: the message from the test's section, and the file from the summary.
+// readPytest reads failed tests. The message comes from the test's section, and the file from the summary.
 func (r *failureReader) readPytest() {
 	sections := r.pySections()
 	found := false
@@ -49,7 +49,7 @@ func (r *failureReader) readPytest() {
 		for n := range sections {
 			s := &sections[n]
 			if s.name == key || strings.HasSuffix(s.name, " of "+key) {
-				message, s.name = s.message, "" // a later line with this name belongs to a different file
+				message, s.name = s.message, "" // a later summary line with this name belongs to a different file
 				break
 			}
 		}
@@ -72,8 +72,8 @@ func (r *failureReader) readPytest() {
 	}
 }
 
-// pySections returns the sections for failed tests: a header, code, the message in lines that start with "E ", and the
-// location. A banner of = signs ends the sections.
+// pySections returns the sections for failed tests. A section has a header, code, the message in lines that start with
+// "E ", and the location. A banner of = signs ends the sections.
 func (r *failureReader) pySections() []pySection {
 	var out []pySection
 	for i, text := range r.lines {

@@ -12,19 +12,19 @@ import (
 // Heading precedes the entries.
 const Heading = "## Lessons Learned"
 
-// section is the place of the entries in the file, in byte offsets.
+// section says where the entries are in the file, in byte offsets.
 type section struct {
 	found      bool
-	start, end int    // from after the heading to the next heading at the same or a higher level
+	start, end int    // from the end of the heading to the next heading at the same or a higher level
 	lastEnd    int    // end of the last nonblank line
-	closer     string // closes a code fence or comment left open at the end; "" for none
+	closer     string // text that closes a code fence or comment that is open at the end; "" for none
 	endsInList bool   // the last line is in a list, so an entry needs no blank line before it
 }
 
 // findSection finds the entries. It ignores headings in code fences and comments.
 func findSection(text []byte) section {
 	s := section{start: len(text), end: len(text), lastEnd: len(text)}
-	closer := "" // closes the open fence or comment
+	closer := "" // text that closes the open fence or comment
 	for at := 0; at < len(text); {
 		next := len(text)
 		if i := bytes.IndexByte(text[at:], '\n'); i >= 0 {
@@ -51,8 +51,8 @@ func findSection(text []byte) section {
 	return s
 }
 
-// updateFence returns the marker for closing the fence or comment left open after a line; "" for none. closer is the
-// value before the line.
+// updateFence returns the text that closes the fence or comment that is open after a line, or "" if none is open.
+// closer is the value before the line.
 func updateFence(content []byte, closer string) string {
 	text := bytes.TrimLeft(content, " ")
 	if len(content)-len(text) > 3 {
@@ -82,8 +82,8 @@ func lineEnd(text []byte) string {
 	return "\n"
 }
 
-// insertion returns the text that adds bullets to the section, and the offset for it. A missing section is added at the
-// end of the file.
+// insertion returns the text that adds bullets to the section, and the offset at which to insert it. If the section is
+// missing, insertion adds it at the end of the file.
 func (s *section) insertion(text []byte, bullets, eol string) (at int, insert string) {
 	var b strings.Builder
 	at = s.lastEnd

@@ -47,7 +47,7 @@ func (l *Ledger) trace(results []Result) error {
 	return l.appendTrace(lines)
 }
 
-// TraceVerify logs a command run by precept verify.
+// TraceVerify logs a command that precept verify ran.
 func (l *Ledger) TraceVerify(command []string, code, failures int) error {
 	status := "passed"
 	if code != 0 {
@@ -78,7 +78,7 @@ func (l *Ledger) appendTrace(lines []traceLine) error {
 	return nil
 }
 
-// TraceRefused logs an invalid entry with the faults.
+// TraceRefused logs that an entry was refused, with its faults.
 func (l *Ledger) TraceRefused(cause error) error {
 	return l.appendTrace([]traceLine{{
 		Timestamp: l.Now().UTC().Format(traceTimeFormat), Operation: "record", Status: "refused", Ledger: l.Path, Message: singleLine(redactText(cause.Error())),

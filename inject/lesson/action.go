@@ -17,7 +17,7 @@ type Action string
 const (
 	Approve    Action = "approve" // activate the current text
 	Reject     Action = "reject"  // keep inactive
-	StartTrial Action = "trial"   // activate and measure; by default withheld in half of the sessions that pick it
+	StartTrial Action = "trial"   // activate and measure; by default, the lesson is withheld in half of the sessions that pick it
 	Pause      Action = "pause"   // deactivate until a resume
 	Resume     Action = "resume"  // undo a pause
 	Retire     Action = "retire"  // deactivate and archive; measured results stay
@@ -64,7 +64,8 @@ func (p TrialPlan) Validate() error {
 	return nil
 }
 
-// maxPicks limits a planned trial's picks (sessions that the lesson is chosen for), because the store keeps every pick.
+// maxPicks is the maximum number of picks (sessions for which the lesson is chosen) in a planned trial. A limit is
+// needed because the store keeps every pick.
 const maxPicks = 100_000
 
 // SeenVersion is the lesson version that an operator saw before a decision. The zero value matches every version.
@@ -73,8 +74,8 @@ type SeenVersion struct {
 	State State
 }
 
-// Check returns an error if the lesson differs from the version that the operator saw. This prevents approving an
-// unseen text, and refuses the second of two simultaneous decisions.
+// Check returns an error if the lesson differs from the version that the operator saw. So nobody can approve an unseen
+// text, and the second of two simultaneous decisions is refused.
 func (s SeenVersion) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:
@@ -85,7 +86,7 @@ func (s SeenVersion) Check(l *Lesson) error {
 	return nil
 }
 
-// ApplyAction returns a copy of the lesson after an action by actor at now. plan is for StartTrial only. Approve and
+// ApplyAction returns a copy of the lesson after an action by actor at now. Only StartTrial uses plan. Approve and
 // StartTrial approve the current text. Resume and Restore undo Pause and Retire.
 func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
@@ -134,8 +135,8 @@ func ApplyAction(l *Lesson, a Action, plan TrialPlan, actor string, now time.Tim
 	})
 }
 
-// deactivate sets an inactive state, and keeps the previous state for resume and restore. A lesson retired while paused
-// keeps both previous states.
+// deactivate sets an inactive state, and keeps the previous state for resume and restore. If a paused lesson is
+// retired, it keeps both previous states.
 func (l *Lesson) deactivate(state State) {
 	if l.State == state {
 		return
@@ -146,7 +147,8 @@ func (l *Lesson) deactivate(state State) {
 	l.FormerState, l.State = l.State, state
 }
 
-// restore undoes a retirement. Files from earlier versions lack the previous state; restore then pauses the lesson.
+// restore undoes a retirement. A file from an earlier release may not name the previous state; restore then pauses the
+// lesson.
 func (l *Lesson) restore() {
 	switch {
 	case l.FormerState == Paused:
@@ -161,8 +163,8 @@ func (l *Lesson) restore() {
 	l.StateBeforePause = ""
 }
 
-// resume undoes a pause. If the file does not name the previous state, the lesson is quarantined, because the lesson
-// may have been a caution (an approach to avoid) or benched (expected to do harm), and must not return as plain advice.
+// resume undoes a pause. If the file does not name the previous state, the lesson is quarantined. The lesson may have
+// been a caution (an approach to avoid) or benched (expected to do harm), so it must not come back as plain advice.
 func (l *Lesson) resume() {
 	switch {
 	case l.FormerState == "" && l.Plan != (TrialPlan{}):
@@ -176,7 +178,7 @@ func (l *Lesson) resume() {
 	l.FormerState = ""
 }
 
-// stateIfApproved returns s, or Quarantined if s needs an approval that the current text lacks.
+// stateIfApproved returns s, or Quarantined if s needs an approval that the current text does not have.
 func (l *Lesson) stateIfApproved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
 	isHandWritten := l.Approval.ContentHash == "" && l.Approval.Source == "" // needs no approval

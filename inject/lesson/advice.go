@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// MaxAdvice limits a lesson's advice in a block, in bytes.
+// MaxAdvice is the maximum size of a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw limits the bytes that are rendered or scanned in a title or section, because a section can be a megabyte long.
+// maxRaw is how many bytes of a title or section are rendered or scanned. A section can be a megabyte long.
 const maxRaw = 16 << 10
 
 // Text is a lesson as a model sees it: without hidden characters, role marks (such as "system:") and block delimiters
@@ -17,7 +17,7 @@ const maxRaw = 16 << 10
 type Text struct {
 	Slug, Title   string
 	lines         []string // advice
-	paragraphEnds []bool   // whether a paragraph or list item ends with the line
+	paragraphEnds []bool   // by line: whether a paragraph or list item ends with the line
 }
 
 // Text returns the lesson as a model sees it.
@@ -126,8 +126,8 @@ func cutSentence(s string, limit int) string {
 
 func isFullWidthStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
 
-// endsSentence reports whether s ends with a complete sentence. The full stop after an abbreviation or a list number
-// ends no sentence.
+// endsSentence reports whether s ends with a complete sentence. The period after an abbreviation or a list number does
+// not end a sentence.
 func endsSentence(s string) bool {
 	s = strings.TrimRight(s, " \"'`)]”’")
 	r, size := utf8.DecodeLastRuneInString(s)

@@ -12,7 +12,7 @@ import (
 type script uint8
 
 const (
-	otherScript script = iota // also digits, so that a word ends before a Korean particle, as in "v2를"
+	otherScript script = iota // includes digits, so that a word ends before a Korean particle, as in "v2를"
 	hangul
 	arabic
 	hebrew
@@ -33,8 +33,8 @@ func runeScript(r rune) script {
 	}
 }
 
-// canStartPhrase reports whether a phrase can start at an offset in text: at a word boundary, or after an attached
-// Arabic or Hebrew article or preposition. letters is the length of the phrase's first word.
+// canStartPhrase reports whether a phrase can start at an offset in text. It can start at a word boundary, and after an
+// attached Arabic or Hebrew article or preposition. letters is the length of the phrase's first word.
 func canStartPhrase(text []byte, at, letters int) bool {
 	if isWordBoundary(text, at) {
 		return true
@@ -94,8 +94,8 @@ func firstLetters(text []byte) (n int) {
 	return n
 }
 
-// canEndPhrase reports whether a phrase can end at an offset in text: at a word boundary, or before Korean particles
-// and endings.
+// canEndPhrase reports whether a phrase can end at an offset in text. It can end at a word boundary, and before Korean
+// particles and endings.
 func canEndPhrase(text []byte, at int) bool {
 	if isWordBoundary(text, at) {
 		return true
@@ -124,7 +124,7 @@ func isKoreanEnding(s string, maxParticles int) bool {
 	})
 }
 
-// koreanVerbs returns the first syllables in verbs that follow a noun directly, such as the verbs for "do" and
+// koreanVerbs returns the first syllables of verbs that directly follow a noun, such as the verbs for "do" and
 // "become".
 func koreanVerbs() []string {
 	return []string{
@@ -133,7 +133,7 @@ func koreanVerbs() []string {
 	}
 }
 
-// koreanParticles returns particles, copula forms, and nouns that follow a noun directly.
+// koreanParticles returns particles, copula forms and nouns that directly follow a noun.
 func koreanParticles() []string {
 	return []string{
 		"은", "는", "이", "가", "을", "를", "의", "에", "와", "과", "도", "만", "로", "랑", "나", "께", "야", "요", "들", "님", "고", "며", "면",

@@ -6,8 +6,8 @@ import (
 )
 
 // PossibleDuplicates returns the lessons that might duplicate l, sorted by slug. Such a lesson has a similar title, can
-// match for the same agent, and shares with l at least half of the shorter trigger list. Neither lesson supersedes the
-// other.
+// match for the same agent, and has at least half of the triggers of the shorter trigger list in common with l. Neither
+// of the two lessons supersedes the other.
 func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
 	keys, ownClaim, index := triggerKeys(l), newClaim(l), b.triggerIndex()
 	shared := map[*claim]int{}
@@ -27,8 +27,8 @@ func (b *Book) PossibleDuplicates(l *Lesson) (out []*Lesson) {
 	return out
 }
 
-// resembles reports whether two titles give the same advice: they are equal, or the longer title has half of the
-// shorter title's words. A title that forbids an action does not resemble one that recommends it.
+// resembles reports whether two titles give the same advice, because they are equal, or because the longer title has
+// half of the shorter title's words. A title that forbids an action does not resemble one that recommends it.
 func (c *claim) resembles(other *claim) bool {
 	if c.forbids != other.forbids || opposedOutcomes(c.lesson, other.lesson) {
 		return false

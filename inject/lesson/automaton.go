@@ -14,13 +14,14 @@ type automaton struct {
 }
 
 type automatonState struct {
-	firstChild int32 // children end at the next state's firstChild
+	firstChild int32 // the children end before the next state's firstChild
 	fail       int32 // failure link: the state for the longest proper suffix
-	output     int32 // first state along the failure links, from this state on, where a word ends; 0 if none
-	label      byte  // on the incoming edge
+	output     int32 // first state along the failure links, beginning with this state, at which a word ends; 0 if none
+	label      byte  // label of the incoming edge
 }
 
-// maxRows limits the full rows, 1 KiB each. All rows then fit into a processor's second-level cache.
+// maxRows is the maximum number of full rows, which have 1 KiB each. All rows then fit into a processor's second-level
+// cache.
 const maxRows = 1024
 
 type word struct {
@@ -39,7 +40,7 @@ func newAutomaton(words []word, fullRows int) *automaton {
 	return m
 }
 
-// span is a trie state: the sorted words words[lo:hi], with the first depth bytes in common.
+// span is a trie state: the sorted words words[lo:hi], which have the first depth bytes in common.
 type span struct{ lo, hi, depth int }
 
 // build lays out the trie breadth first.
@@ -67,7 +68,8 @@ func (a *automaton) build(words []word) {
 	a.states = append(slices.Clip(a.states), automatonState{firstChild: int32(len(queue))}) //nolint:gosec // the number of states fits in an int32
 }
 
-// link computes failure links, output links and rows breadth first. A failure link's target is then already complete.
+// link computes failure links, output links and rows breadth first. In this order, the target of a failure link is
+// always complete.
 func (a *automaton) link(fullRows int) {
 	n := len(a.states) - 1
 	a.rows = make([][256]int32, 0, max(1, min(n, fullRows)))

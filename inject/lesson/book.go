@@ -18,9 +18,9 @@ import (
 type Book struct {
 	lessons     []*Lesson
 	bySlug      map[string]*Lesson
-	superseders map[string][]*Lesson // by slug, the lessons superseding it, directly or through others
+	superseders map[string][]*Lesson // by slug: the lessons that supersede this slug, directly or through others
 	hash        func() string        // computed at the first use
-	archived    map[string]bool      // archived slugs, which lessons can still supersede
+	archived    map[string]bool      // archived slugs; lessons can still supersede them
 
 	active        []compiledLesson         // sorted by slug
 	byTag         map[string][]int32       // indices in active
@@ -31,7 +31,7 @@ type Book struct {
 	scratch       *sync.Pool          // *scratch values; saves 40 KB per match
 	triggerIndex  func() triggerIndex // computed at the first use
 	texts         *sync.Map           // *Text by *Lesson, rendered at the first use
-	like          *likeIndex          // for matches by likeness (similar words); nil means exact matches only
+	like          *likeIndex          // for matches by likeness (similar words); nil means only exact matches
 }
 
 type compiledLesson struct {
@@ -56,19 +56,19 @@ type phraseRole uint8
 const (
 	roleKeyword phraseRole = iota // triggers the lesson from the user's words or an error text
 	roleError                     // triggers the lesson from an error text
-	roleVeto                      // prevents every match if the phrase occurs in the user's words or an error text
+	roleVeto                      // prevents every match of the lesson if the phrase occurs in the user's words or an error text
 )
 
-// NewBook returns a compiled book. Expired, superseded and inactive lessons are included, but never match. Among
-// lessons with the same slug, the first by path is kept. The caller must not change the lessons afterwards.
+// NewBook returns a compiled book. Expired, superseded and inactive lessons are included, but never match. If several
+// lessons have the same slug, the first by path is kept. The caller must not change the lessons afterwards.
 func NewBook(lessons []*Lesson) *Book {
 	b := newBook(lessons)
 	b.compile()
 	return b
 }
 
-// WithLessons returns a book with the given lessons and b's archived slugs. The book is not compiled, so it can be
-// checked but cannot match.
+// WithLessons returns a book with the given lessons and b's archived slugs. The book is not compiled, so it can only be
+// checked, not matched.
 func (b *Book) WithLessons(lessons []*Lesson) *Book {
 	next := newBook(lessons)
 	next.archived = b.archived
@@ -103,8 +103,8 @@ func newBook(lessons []*Lesson) *Book {
 }
 
 func (b *Book) compile() {
-	_, _ = detect.KnownKinds(), request.AllKinds() // compile these tables now, or a request would wait
-	indexByKey := map[string]int{}                 // by phrase.key, index in b.phrases
+	_, _ = detect.KnownKinds(), request.AllKinds() // compile these tables now; otherwise a request would wait for them
+	indexByKey := map[string]int{}                 // by phrase.key: the index in b.phrases
 	for _, l := range b.lessons {
 		if !l.State.IsActive() {
 			continue
@@ -207,7 +207,7 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	}
 }
 
-// Successors returns the active lessons superseding the slug, directly or through others.
+// Successors returns the active lessons that supersede the slug, directly or through others.
 func (b *Book) Successors(slug string, now time.Time) []*Lesson {
 	return slices.DeleteFunc(slices.Clone(b.superseders[slug]), func(l *Lesson) bool { return !l.IsActiveAt(now) })
 }

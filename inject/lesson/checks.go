@@ -40,8 +40,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
 }
 
-// Codes not defined by AIP-11. Findings with these codes are warnings, except codeUnknownKind in a program's lesson,
-// which is an error.
+// Codes that AIP-11 does not define. Findings with these codes are warnings; only codeUnknownKind in a program's lesson
+// is an error.
 const (
 	codeContradiction Code = "contradiction"
 	codeDeadKeyword   Code = "dead_keyword"
@@ -55,13 +55,13 @@ const (
 	codeCautionAdvice Code = "caution_advice"
 )
 
-// Checker checks lessons before activation. The zero value is ready for use.
+// Checker checks lessons before they are activated. The zero value is ready to use.
 //
 // An unresolvable reference or a broad trigger is a warning in a person's lesson (no Approval.Source), and an error in
 // a program's lesson.
 type Checker struct {
 	Now      time.Time                           // for the expiry date; zero skips this check
-	Resolve  func(Evidence) bool                 // reports whether a reference leads to a known object; nil skips the check
+	Resolve  func(Evidence) bool                 // reports whether a reference points to a known object; nil skips the check
 	Secrets  func(text string) []string          // kinds of secrets and personal data in a text; nil skips the check
 	Backtest func(*Lesson) (fired, sessions int) // returns the captured sessions that the lesson matches, and all captured sessions; nil skips the check
 }
@@ -69,7 +69,7 @@ type Checker struct {
 const (
 	broadShare             = 0.6  // a trigger that matches a larger share of the captured sessions is broad
 	broadSessions          = 20   // with fewer captured sessions, no trigger is reported as broad
-	minDeadTriggerSessions = 1000 // with at least this many sessions, a trigger that matches none is dead
+	minDeadTriggerSessions = 1000 // with at least this many sessions, a trigger that matches none of them is dead
 )
 
 // CheckBook checks every lesson in a book, alone and against the others. The findings are sorted by slug.
@@ -87,7 +87,7 @@ func (c Checker) CheckBook(b *Book) []Finding {
 	return out
 }
 
-// CheckLesson checks a lesson about to be added to b, or to replace the lesson at the same path.
+// CheckLesson checks a lesson that will be added to b, or will replace the lesson at the same path.
 func (c Checker) CheckLesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// triggerIndex is an index of lessons by trigger (see triggerKeys), for finding lessons with common triggers.
+// triggerIndex is an index of lessons by trigger (see triggerKeys). It serves to find lessons with common triggers.
 type triggerIndex map[string][]*claim
 
-// claim is a lesson with the action that the title recommends or forbids.
+// claim is a lesson with the action that its title recommends or forbids.
 type claim struct {
 	lesson  *Lesson
 	words   []string // the action's stems
@@ -93,8 +93,8 @@ func opposedOutcomes(a, b *Lesson) bool {
 	return a.Outcome == "success" && b.Outcome == "failure" || a.Outcome == "failure" && b.Outcome == "success"
 }
 
-// hasOppositeAdvice reports whether one title forbids the action in the other, as in "Always wait for the page" and
-// "Never wait". The longer title must have three quarters of the shorter title's words.
+// hasOppositeAdvice reports whether one title forbids the action that the other recommends, as in "Always wait for the
+// page" and "Never wait". The longer title must have three quarters of the shorter title's words.
 func (c *claim) hasOppositeAdvice(other *claim) bool {
 	if c.forbids == other.forbids {
 		return false
@@ -135,8 +135,8 @@ func titleStance(title string) (words []string, forbids bool) {
 	return slices.Compact(words), forbids
 }
 
-// Folded words in titles. A negation makes a title forbid an action, an affirmation changes nothing, and a condition
-// begins a clause before the action.
+// Words in titles, in folded form. A negation makes a title forbid an action. An affirmation changes nothing. A
+// condition begins a clause before the action.
 const (
 	negations = "never not don't dont doesn't mustn't shouldn't cannot can't avoid stop skip refuse forbid forget " +
 		"nie niemals nicht kein keine vermeide vermeiden jamais pas evite éviter évite nunca no evita evitar evite não mai non evitare " +
@@ -180,7 +180,7 @@ func titleStem(w string) string {
 }
 
 // sameAudience reports whether the same agent might get both lessons. Different globs can match the same name, so the
-// result is false only if the lessons certainly exclude each other.
+// result is false only if the lessons are certain to exclude each other.
 func sameAudience(a, b *Lesson) bool {
 	differ := func(x, y string) bool { return x != "" && y != "" && x != y }
 	if differ(a.Scope.Tenant, b.Scope.Tenant) || differ(a.Scope.Agent, b.Scope.Agent) {

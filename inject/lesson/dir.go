@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// Limits for a lesson directory. A larger directory, such as a home directory, was configured by mistake.
+// Limits for a lesson directory. A larger directory was probably configured by mistake, such as a home directory.
 const (
 	maxDirDepth = 6      // subfolder levels
 	maxFiles    = 50_000 // lesson files
@@ -30,16 +30,16 @@ var (
 	errTooDeep      = fmt.Errorf("is nested more than %d folders deep; move the folder's lessons up", maxDirDepth)
 )
 
-// Load reads a lesson directory: each *.md file is a lesson, and the subfolder is the category. Names with a leading
-// dot or underscore are ignored. A missing directory gives an empty book. A faulty file is returned as a Problem; for
-// an unreadable directory, Load returns an error.
+// Load reads a lesson directory. Each *.md file is a lesson, and its subfolder is the lesson's category. Names with a
+// leading dot or underscore are ignored. A missing directory gives an empty book. Load returns a Problem for each
+// faulty file, and an error if the directory is unreadable.
 func Load(dir string, secrets ...SecretFinder) (*Book, []Problem, error) {
 	return NewWatcher(dir, nil, secrets...).Load()
 }
 
 // ReadDir reads the lesson files in a directory without parsing them. The keys in texts are relative paths with
-// slashes. version changes whenever the files change. An unreadable or oversized file is a Problem; a missing directory
-// has no texts.
+// slashes. version changes whenever the files change. ReadDir returns a Problem for each unreadable or oversized file.
+// A missing directory has no texts.
 func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
 	texts = map[string][]byte{}
 	l, err := listDir(dir, func(l *listing, name string, info fs.FileInfo) {
@@ -124,7 +124,7 @@ func (l *listing) addUnreadable(name string, err error) {
 }
 
 // addFile adds a lesson file to the digest, and calls visit. The digest includes the inode's change time, because cp -p
-// and some network mounts preserve an old modification time.
+// and some network mounts keep an old modification time.
 func (l *listing) addFile(name string, info fs.FileInfo) {
 	l.files++
 	l.row = strconv.AppendQuote(l.row[:0], name)
@@ -137,8 +137,8 @@ func (l *listing) addFile(name string, info fs.FileInfo) {
 
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
-// walk lists a folder with all subfolders. It follows links, because a Kubernetes volume consists of links, but never a
-// link to a parent. It returns an error for the folder itself or errTooManyFiles; other errors become problems.
+// walk lists a folder with all subfolders. It follows links, because a Kubernetes volume consists of links, but not a
+// link to a parent. It returns errTooManyFiles, or an error about the folder itself. All other errors become problems.
 func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {
@@ -163,7 +163,7 @@ func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 			l.roots = append(l.roots, root{l.path(name), info})
 		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // removed since the listing, or a dangling link during a swap
+		case errors.Is(err, fs.ErrNotExist): // the file was removed since the listing, or is a dangling link during a swap
 		case err != nil:
 			l.addUnreadable(name, fmt.Errorf("cannot be read; repair or remove the file: %w", err))
 		case info.IsDir():

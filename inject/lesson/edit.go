@@ -132,7 +132,7 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// onlyAppends reports whether v only adds items to old, a list in block style below the key in line keyLine.
+// onlyAppends reports whether v only adds items to old. old is a list in block style below the key in line keyLine.
 func (ed *editor) onlyAppends(old, v *node, keyLine int) bool {
 	if old.kind != kindList || v.kind != kindList || old.isFlow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
@@ -199,13 +199,13 @@ func setPath(m *node, path []string, v node) {
 	setPath(&m.keys[i].val, path[1:], v)
 }
 
-// isBlock reports whether a block mapping begins below its key's line.
+// isBlock reports whether v is a block mapping that begins below its key's line.
 func isBlock(v *node, keyLine int) bool {
 	return v.kind == kindMap && !v.isFlow && len(v.keys) > 0 && v.keys[0].line > keyLine
 }
 
-// trailingComment returns a line's comment with the blanks before it. It returns "" for quoted values and block
-// scalars, because they can contain a #.
+// trailingComment returns a line's comment with the blanks before it. It returns "" if the line has a quoted value or a
+// block scalar, because these can contain a #.
 func trailingComment(line string) string {
 	if strings.ContainsAny(line, `"'|>`) {
 		return ""

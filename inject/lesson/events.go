@@ -12,7 +12,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// maxIdlePolls is the number of polls without kernel events after which the watcher walks the directory anyway, because
+// maxIdlePolls is the number of polls without kernel events after which the Watcher walks the directory anyway, because
 // the kernel can miss a change.
 const maxIdlePolls = 30
 
@@ -29,12 +29,12 @@ type events struct {
 	kernel    *fsnotify.Watcher // nil means no events
 	folders   map[string]bool   // watched by the kernel
 	roots     []root            // compared at each poll, because the kernel does not report changes to them
-	dirty     bool              // walk at the next poll, because of a reported change or a folder that was unwatched for some time
+	dirty     bool              // walk at the next poll, because a change was reported or a folder was unwatched for some time
 	idlePolls int               // polls since the last walk
 }
 
-// root is a path where the kernel does not report changes: the bank directory, because its parents can be renamed, or a
-// symbolic link to a target elsewhere.
+// root is a path whose changes the kernel does not report. It is the bank directory, because its parents can be
+// renamed, or a symbolic link to a target elsewhere.
 type root struct {
 	path string
 	info fs.FileInfo // the directory or the link's target; nil if missing
@@ -52,7 +52,7 @@ func (e *events) open() error {
 
 func (e *events) close() {
 	if e.kernel != nil {
-		_ = e.kernel.Close() // an error has no remedy
+		_ = e.kernel.Close() // nothing can be done about an error
 	}
 	*e = events{}
 }
@@ -65,8 +65,8 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// record makes the Watcher walk at the next poll, except after an event for a file that a walk skips. record also stops
-// watching a removed or renamed folder, because a new folder can take the name.
+// record makes the Watcher walk at the next poll, unless the event is about a file that a walk skips. record also stops
+// watching a removed or renamed folder, because a new folder can take its name.
 func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
@@ -96,7 +96,7 @@ func (e *events) isWalkDue() bool {
 	return true
 }
 
-// watchFolders makes the kernel watch exactly the folders walked.
+// watchFolders makes the kernel watch exactly the folders that the walk visited.
 func (e *events) watchFolders(l *listing) error {
 	if e.kernel == nil {
 		return nil
@@ -106,8 +106,8 @@ func (e *events) watchFolders(l *listing) error {
 	for _, folder := range l.folders {
 		walked[folder] = true
 	}
-	// Remove old watches first. A renamed folder's old and new name share one kernel watch, so removing the old name
-	// later would also end the new watch.
+	// Remove old watches first. The old and the new name of a renamed folder share one kernel watch, so removing the
+	// old name later would end the new watch, too.
 	for folder := range e.folders {
 		if !walked[folder] {
 			e.unwatch(folder)
@@ -140,7 +140,7 @@ func (e *events) unwatch(folder string) {
 	delete(e.folders, folder)
 }
 
-// changed reports whether the path leads to a different or changed file since the last walk.
+// changed reports whether, since the last walk, the file has changed or the path leads to a different file.
 func (r root) changed() bool {
 	now, err := os.Stat(r.path)
 	if exists, existed := err == nil, r.info != nil; !exists || !existed {

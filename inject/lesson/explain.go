@@ -11,7 +11,7 @@ import (
 	"precept/inject/request"
 )
 
-// Cause is one matching trigger.
+// Cause is a trigger that matched.
 type Cause struct {
 	Kind  string `json:"kind"`  // "keyword", "tag", "error_pattern", "error_kind", "request_kind" or "tool"
 	Text  string `json:"text"`  // the trigger as written in the lesson
@@ -107,8 +107,8 @@ func (e *Explanation) addCauses(q *foldedQuery) bool {
 	return true
 }
 
-// addErrorKinds adds the lesson's error kinds that occur in the query as causes. If only tools failed that the lesson
-// does not name, the error kind is an obstacle.
+// addErrorKinds adds the lesson's error kinds that occur in the query as causes. If the lesson names tools and only
+// other tools failed, the error kind becomes an obstacle.
 func (e *Explanation) addErrorKinds(q *Query) {
 	c := compiledLesson{lesson: e.Lesson}
 	for _, kind := range e.Lesson.Trigger.ErrorKinds {
@@ -213,7 +213,7 @@ func targetsText(targets []Target) string {
 	return strings.Join(all, ", or ")
 }
 
-// FiredTriggers returns the lesson's triggers in the query, except tools, as spelled in the file.
+// FiredTriggers returns the lesson's triggers that occur in the query, as spelled in the file. Tools are not included.
 func (l *Lesson) FiredTriggers(q *Query) []string {
 	var out []string
 	e := Explanation{Lesson: l}

@@ -64,7 +64,7 @@ type Problem struct {
 	Path           string           `json:"path"`
 	Slug           string           `json:"slug,omitempty"`
 	Errors         ValidationErrors `json:"faults"`
-	PreviousActive bool             `json:"kept"` // the last valid version stays active
+	PreviousActive bool             `json:"kept"` // the last valid version is still active
 
 	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for an operator's approval
 

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold maps equivalent runes to one rune: a letter's cases (σ, ς and Σ), Turkish dotless and dotted i, an Arabic
-// letter's variants, and a digit in all scripts.
+// fold maps equivalent runes to one rune. Equivalent are the cases of a letter (σ, ς and Σ), the Turkish dotless and
+// dotted i, the variants of an Arabic letter, and a digit in all scripts.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return rune(lowerASCII(byte(r))) //nolint:gosec // r is ASCII
@@ -19,7 +19,7 @@ func fold(r rune) rune {
 		return 'i'
 	}
 	switch r {
-	case 'أ', 'إ', 'آ', 'ٱ': // alif marks are often left out
+	case 'أ', 'إ', 'آ', 'ٱ': // the marks on an alif are often left out
 		return 'ا'
 	case 'ى', 'ی': // Arabic ya without dots, and Persian ya
 		return 'ي'
@@ -64,8 +64,8 @@ func asciiPunctuation(r rune) rune {
 	}
 }
 
-// toNFKC returns the Unicode form NFKC, in which compatible characters are equal: full-width letters, ligatures,
-// half-width kana, and letters with a separate accent.
+// toNFKC returns the Unicode form NFKC, in which compatible characters are equal. Examples are full-width letters,
+// ligatures, half-width kana, and letters with a separate accent.
 func toNFKC(s string) string {
 	if isASCII(s) {
 		return s
@@ -89,9 +89,9 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// appendFolded appends a rune in folded form. Phrases and texts are compared in this form: letters by fold, typographic
-// characters as ASCII, white space as one blank, no invisible runes. Blanks next to Chinese and Japanese characters are
-// dropped, because these scripts do not separate words.
+// appendFolded appends a rune in folded form. Phrases and texts are compared in this form: letters are folded,
+// typographic characters are ASCII, white space is one blank, and there are no invisible runes. Blanks next to Chinese
+// and Japanese characters are dropped, because these scripts do not separate words.
 func appendFolded(text []byte, r rune) []byte {
 	const dotAbove = 0x0307
 	last := byte(' ')
@@ -142,7 +142,7 @@ func classifyRune(r rune) runeKind {
 	switch {
 	case r == '_' || unicode.IsDigit(r):
 		return wordKind
-	case r >= 0x1100 && r < 0x1200: // Korean syllable part, for a sound such as ㅋㅋ or ㅠㅠ
+	case r >= 0x1100 && r < 0x1200: // part of a Korean syllable, as in ㅋㅋ or ㅠㅠ for a sound
 		return punctuationKind
 	case r >= firstLone && (isUnspaced(r) || unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)):
 		return loneKind

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Format returns a lesson's file: the original bytes, with changes only in the lines of edited fields. A lesson without
-// Raw is new, and is written in the learning/v1 form. Format returns an error if the file cannot express the lesson.
+// Format returns the text of a lesson's file. It has the original bytes, except in the lines of edited fields. A lesson
+// without Raw is new, and is written in the learning/v1 form. Format returns an error if the file cannot express the
+// lesson.
 func Format(l *Lesson) ([]byte, error) {
 	if len(l.Raw) == 0 {
 		return formatNew(l)
@@ -25,8 +26,8 @@ func Format(l *Lesson) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// A quarantined lesson's file can still name an active state, so diff finds no changed state. Write l.State, or an
-	// approval would put the old state into effect.
+	// A quarantined lesson's file can still name an active state, so diff may find no change of the state. Write
+	// l.State; otherwise an approval would put the old state into effect.
 	if got, faults := parse(l.Path, head+l.Body); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
 		if head, err = applyField(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
@@ -82,8 +83,8 @@ func formatNew(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(c, out, false)
 }
 
-// verify returns an error if the formatted file differs from the lesson. An edit can quarantine an active lesson,
-// because the approval covers the old text, but must not activate a lesson without an approval.
+// verify returns an error if the formatted file differs from the lesson. An edit may quarantine an active lesson,
+// because the approval is for the old text. But an edit must not activate a lesson that has no approval.
 func verify(l *Lesson, raw string, wasActive bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
@@ -128,7 +129,7 @@ func diff(a, b *Lesson, form Form) []field {
 	return out
 }
 
-// fields returns a lesson's fields in the order of a new file. For one form, the list has the same fields for every
+// fields returns a lesson's fields in the order of a new file. In each form, the list has the same fields for every
 // lesson, so diff compares two lists by index.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
@@ -240,7 +241,7 @@ func listNode[T any](list []T, entry func(T) node) *node {
 	return n
 }
 
-// optionalMap returns a mapping from alternating keys and values, without keys for empty values.
+// optionalMap makes a mapping from alternating keys and values. It omits keys with empty values.
 func optionalMap(kv ...string) node {
 	n := node{kind: kindMap}
 	for i := 0; i+1 < len(kv); i += 2 {

@@ -45,7 +45,7 @@ func (r *reader) readGptme(l *Lesson, n *node) {
 	}
 }
 
-// gptmeFields returns alternating field names: in the AIP-11 form, then in the gptme form.
+// gptmeFields returns pairs of field names: the name in the AIP-11 form, then the name in the gptme form.
 func gptmeFields() []string {
 	return []string{
 		"trigger.metadata.precept.keywords", "match.keywords", "trigger.description", "# Context", "trigger", "match",
@@ -53,7 +53,7 @@ func gptmeFields() []string {
 	}
 }
 
-// fieldName returns an AIP-11 field's name in the form f.
+// fieldName returns the name of an AIP-11 field in form f.
 func (f Form) fieldName(name string) string {
 	if f != FormGptme {
 		return name
@@ -109,8 +109,8 @@ func unreadKeyFindings(l *Lesson) (out []Finding) {
 	return out
 }
 
-// TranslateFindings turns findings about a lesson converted to the AIP-11 form into findings about the original file.
-// It uses the original form's field names, and adds findings for unread keys.
+// TranslateFindings turns findings about a lesson that was converted to the AIP-11 form into findings about the
+// original file. It uses the field names of the original form, and adds findings for unread keys.
 func TranslateFindings(original *Lesson, findings []Finding) []Finding {
 	out := unreadKeyFindings(original)
 	for _, f := range findings {
@@ -159,7 +159,7 @@ func GptmeText(l *Lesson) ([]byte, error) {
 	return out, nil
 }
 
-// status returns the state that the key status sets, or Active.
+// status returns the state that the status key sets, or Active.
 func (r *reader) status(n *node) State {
 	v, ok := n.get("status")
 	if !ok {

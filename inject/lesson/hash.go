@@ -9,8 +9,9 @@ import (
 	"strconv"
 )
 
-// Hash returns a SHA-256 in hex over the text that a model sees and the match conditions. List order does not matter.
-// Counts, state and description are excluded, because changing them needs no new approval or measurement.
+// Hash returns a SHA-256, in hex, of the text that a model sees and of the match conditions. The order of lists does
+// not matter. Counts, state and description are excluded, because a change to them needs no new approval or
+// measurement.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
 	t := &l.Trigger
@@ -31,10 +32,10 @@ func (l *Lesson) Hash() string {
 		targets = append(targets, g.Operator+"\x00"+g.Role+"\x00"+g.Skill)
 	}
 	hashList(h, targets)
-	if l.Scope != (Scope{}) { // an approval for one agent does not approve the lesson for all
+	if l.Scope != (Scope{}) { // an approval for one agent must not approve the lesson for all agents
 		hashList(h, []string{"tenant " + l.Scope.Tenant, "agent " + l.Scope.Agent})
 	}
-	if t.ByLikeness { // likeness lets more texts match than the approved phrases
+	if t.ByLikeness { // with likeness, more texts match than those with the approved phrases
 		hashList(h, []string{"like"})
 	}
 	return hex.EncodeToString(h.Sum(nil))
@@ -48,7 +49,7 @@ func hashList(h hash.Hash, list []string) {
 	}
 }
 
-// hashString adds s to a hash, after the length. Without the length, different lists could add the same bytes.
+// hashString adds the length of s and then s to a hash. Without the length, different lists could add the same bytes.
 func hashString(h hash.Hash, s string) {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))

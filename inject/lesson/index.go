@@ -11,14 +11,14 @@ import (
 	"precept/internal/file"
 )
 
-// Names for precept's own files in a bank. Load ignores names that start with an underscore.
+// Names of precept's own files in a bank. Load ignores names that start with an underscore.
 const (
 	IndexFile  = "_index.md"
 	LogFile    = "_log.jsonl"
 	ArchiveDir = "_archive"
 )
 
-// Counts holds a lesson's measured results, not the author's claims in the file.
+// Counts holds a lesson's measured results. The author's claims in the file do not count.
 type Counts struct{ Success, Failure int }
 
 // FormatIndex returns a Markdown table with the lessons. If counts is nil, all counts are zero.
@@ -36,7 +36,7 @@ func FormatIndex(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// ParseIndexCounts returns the counts in an index file by slug. A writer without newer counts passes them to
+// ParseIndexCounts returns the counts in an index file, by slug. A writer that has no newer counts passes these to
 // FormatIndex again.
 func ParseIndexCounts(index []byte) func(slug string) Counts {
 	countsBySlug := map[string]Counts{}
@@ -73,7 +73,7 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// Event actions caused by a lesson's measured effect. A caution is an approach to avoid.
+// Actions in events that a lesson's measured effect caused. A caution is an approach to avoid.
 const (
 	BecameCaution = "caution"
 	BecameAdvice  = "advice"
@@ -81,7 +81,7 @@ const (
 
 // Event.Detail keys.
 const (
-	DetailHandEdit = "by_hand"          // manual edit of the file, without precept: HandEditOutsideGit, HandEditUncommitted, or a commit id
+	DetailHandEdit = "by_hand"          // hand edit of the file, without precept: HandEditOutsideGit, HandEditUncommitted, or a commit id
 	DetailWith     = "sessions_with"    // rewarded sessions with the lesson
 	DetailWithout  = "sessions_without" // rewarded sessions where the lesson was withheld
 )

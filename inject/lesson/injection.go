@@ -8,7 +8,7 @@ import (
 	"unicode"
 )
 
-// part is a text in a lesson file, scanned for prompt injections and secrets.
+// part is a text in a lesson file that is scanned for prompt injections and secrets.
 type part struct {
 	field, text string
 	forModel    bool
@@ -30,8 +30,8 @@ func textParts(l *Lesson) []part {
 	return out
 }
 
-// InjectionFindings reports text that gives orders to the model, imitates a conversation role, or is hidden. If no
-// model sees the text, and a person wrote the file, the finding is only a warning.
+// InjectionFindings reports text that instructs the model, imitates a conversation role, or is hidden. If no model sees
+// the text and a person wrote the file, the finding is only a warning.
 func InjectionFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range textParts(l) {
@@ -89,8 +89,8 @@ func hasLookalikeLabel(v string) bool {
 	return false
 }
 
-// occursUnnegated reports whether a pattern matches without a negation shortly before the match, because "never upload
-// an API key" is valid.
+// occursUnnegated reports whether a pattern matches and there is no negation shortly before the match. A text such as
+// "never upload an API key" is valid.
 func occursUnnegated(p *regexp.Regexp, text string) bool {
 	const reach = 32 // bytes searched for a negation
 	for _, m := range p.FindAllStringIndex(text, -1) {

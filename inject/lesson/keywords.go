@@ -33,8 +33,8 @@ func deadPhraseFindings(l *Lesson) []Finding {
 	return out
 }
 
-// isFilePattern reports whether a text looks like a file pattern, such as "*.proto" or "locales/*". In a phrase, such a
-// * is no wildcard, because no letter or digit is next to the *.
+// isFilePattern reports whether a text looks like a file pattern, such as "*.proto" or "locales/*". In a phrase, a *
+// that is not next to a letter or digit is not a wildcard.
 func isFilePattern(text string) bool {
 	const separators = "./-_"
 	name := strings.Trim(text, "*")

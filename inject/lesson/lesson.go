@@ -68,7 +68,7 @@ func (t *Trigger) Empty() bool {
 // Evidence is one reference in support of a lesson (AIP-11).
 type Evidence struct{ Kind, Ref, Note string }
 
-// Approval records the approved text and who approved it. After a text change, the lesson is quarantined again.
+// Approval records which text was approved, and by whom. After a change of the text, the lesson is quarantined again.
 type Approval struct {
 	ContentHash string // the approved text's hash; empty without an approval
 	By          string
@@ -84,8 +84,8 @@ func (s Scope) admits(q *Query) bool {
 	return (s.Tenant == "" || s.Tenant == q.Tenant) && (s.Agent == "" || s.Agent == q.Agent)
 }
 
-// TrialPlan is an operator's plan for measuring a lesson. A planned trial has a fixed number of picks (sessions that
-// the lesson is chosen for).
+// TrialPlan is an operator's plan for measuring a lesson. A planned trial has a fixed number of picks (sessions for
+// which the lesson is chosen).
 type TrialPlan struct {
 	Epsilon float64   // withholding probability; 0 means 0.5
 	Until   float64   // the trial ends when the effect's interval has this half-width; 0 means that an operator ends it
@@ -102,20 +102,20 @@ type Lesson struct {
 	Evidence                   []Evidence
 	EvidenceCount              int // supporting sessions; 0 means all are in Evidence
 	Confidence                 float64
-	SuccessCount, FailureCount int // the author's claims, not used for decisions
+	SuccessCount, FailureCount int // the author's claims; not used for decisions
 	Supersedes                 []string
-	Prevents                   []string  // further error kinds and phrases that count as the lesson's error
+	Prevents                   []string  // additional error kinds and phrases that count as the lesson's error
 	ExpiresAt                  time.Time // zero means never
 	State                      State     // Active unless the file names a different state
 	FormerState                State     // state before the pause or retirement; otherwise empty
-	StateBeforePause           State     // state before the pause, for a lesson retired while paused
+	StateBeforePause           State     // state before the pause, if the lesson was retired while paused
 	Approval                   Approval
 	Scope                      Scope
-	Number                     int       // sequence number among an agent's lessons, from 1; 0 without an agent
+	Number                     int       // sequence number among an agent's lessons, from 1; 0 if the lesson is not for one agent
 	CreatedAt, UpdatedAt       time.Time // zero in a hand-written file
 	Plan                       TrialPlan
 	Body                       string // markdown after the frontmatter
-	Advice                     string // raw section "What to do (or avoid)", or Rule and Pattern in the gptme form
+	Advice                     string // the raw "What to do (or avoid)" section, or Rule and Pattern in the gptme form
 	Path                       string // source file
 	Category                   string // the file's subfolder
 	ContentHash                string // result of Hash
@@ -123,20 +123,20 @@ type Lesson struct {
 	Form                       Form
 }
 
-// ExpiredAt reports whether the lesson is expired at now.
+// ExpiredAt reports whether the lesson has expired at now.
 func (l *Lesson) ExpiredAt(now time.Time) bool {
 	return !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt)
 }
 
-// Support returns the number of supporting sessions and other sources, including those not listed in Evidence.
+// Support returns the number of supporting sessions and other sources, including those that Evidence does not list.
 func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 
 // IsActiveAt reports whether the lesson is active and not expired, regardless of lessons that supersede it; see
 // Book.StateAt.
 func (l *Lesson) IsActiveAt(now time.Time) bool { return l.State.IsActive() && !l.ExpiredAt(now) }
 
-// ArmHash returns the part of the content hash that is in the arm's name. An arm is one version of a lesson, measured
-// separately, so an edited lesson is a new arm.
+// ArmHash returns the part of the content hash that is in the arm's name. An arm is one version of a lesson. Arms are
+// measured separately, so an edited lesson is a new arm.
 func (l *Lesson) ArmHash() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }

@@ -11,25 +11,25 @@ import (
 )
 
 // Weights and limits for likeness, the similarity in words between a lesson and a window (a sentence or line of a
-// text). The prefix "like" in names stands for likeness, as in the trigger's key like. Words are compared by stems
-// (words without endings). A stem weighs more the fewer captured sessions contain it. A score combines two shares: how
-// much of a lesson part (a phrase, the title or the description) is in the window, and how much of the window is in the
-// lesson.
+// text). The prefix "like" in names stands for likeness, as in the trigger's like key. Words are compared by stems
+// (words without endings). The fewer captured sessions contain a stem, the more it weighs. A score combines two shares:
+// how much of a lesson part (a phrase, the title or the description) is in the window, and how much of the window is in
+// the lesson.
 //
 // The values were chosen by measurements on testdata/likeness.tsv.
 const (
 	titleWeight       = 0.85 // relative to a phrase
 	descriptionWeight = 0.75 // relative to a phrase
 	singleWeight      = 0.6  // factor for the weight of a part with one stem
-	coverWeight       = 0.6  // weight of the share of a part found in the window, for the lesson's best part
-	explainedWeight   = 0.4  // weight of the share of the window found in the lesson
+	coverWeight       = 0.6  // weight of the first share, for the lesson's best part
+	explainedWeight   = 0.4  // weight of the second share
 	relatedWeight     = 0.65 // a related stem, relative to an equal stem
-	commonWeight      = 2.31 // a stem with at most this weight is common, and has no related stems
+	commonWeight      = 2.31 // a stem with at most this weight is common; it gets no related stems
 
 	minLike         = 0.55 // minimum score, before the corrections by likeBounds
-	rareInformation = 4.3  // from this shared weight on, rareDiscount is subtracted from minLike
+	rareInformation = 4.3  // if the shared weight is at least this, rareDiscount is subtracted from minLike
 	rarePhrase      = 4.5  // minimum phrase weight for relatedPhrase: the weight of a phrase in 1% of the sessions
-	freeWindows     = 4    // with more windows in a text, perDoubling is added to minLike
+	freeWindows     = 4    // if a text has more windows than this, perDoubling is added to minLike
 )
 
 // likeBounds holds the limits for one kind of text. The first three are minimum shared weights.
@@ -37,8 +37,8 @@ type likeBounds struct {
 	twoStems      float32 // if at least two stems are shared
 	topicOnly     float32 // if only the lesson's main topic (see likeTerm.topicLessons) is shared
 	relatedPhrase float32 // if a phrase of several words is related to a term in the lesson
-	rareDiscount  float32 // subtracted from minLike above rareInformation
-	perDoubling   float64 // added to minLike for each doubling of the windows above freeWindows
+	rareDiscount  float32 // subtracted from minLike; see rareInformation
+	perDoubling   float64 // added to minLike for each doubling of the number of windows above freeWindows
 }
 
 // boundsByKind holds the limits by kind of text.
@@ -58,13 +58,13 @@ const (
 	numTextKinds
 )
 
-// likePart is a lesson's phrase, title or description. A total part instead holds all stems of the lesson that are
-// compared with one kind of text.
+// likePart is a lesson's phrase, title or description. A total part is different: it holds all stems of the lesson that
+// are compared with one kind of text.
 type likePart struct {
 	lesson      int32              // index in likeIndex.lessons
-	textKinds   [numTextKinds]bool // kinds of text compared with the part
+	textKinds   [numTextKinds]bool // kinds of text that are compared with the part
 	weight      float32            // relative to a phrase; 0 for a total part
-	totalWeight float32            // all stems' weights added up
+	totalWeight float32            // sum of the stems' weights
 }
 
 // likeTerm is a stem, phrase or shape (see relatedTable) in a lesson.
@@ -79,9 +79,9 @@ type likeTerm struct {
 type likeIndex struct {
 	traffic       *Traffic
 	terms         map[string]*likeTerm
-	groups        [][]*likeTerm // by group in related.txt, the terms in the lessons
+	groups        [][]*likeTerm // by group in related.txt: the terms in the lessons
 	parts         []likePart
-	totalParts    [numTextKinds][]int32 // by lesson, index in parts
+	totalParts    [numTextKinds][]int32 // by lesson: the index in parts
 	lessons       []*Lesson
 	thresholds    []float32                // by lesson, from Traffic.thresholds
 	byErrorKind   map[detect.Kind][]int32  // lessons without error kinds, by their error patterns' kind
@@ -136,7 +136,7 @@ func (x *likeIndex) addLesson(lesson int32, l *Lesson) {
 		titleKinds = errorsOnly
 	}
 	for _, s := range sortedSet(slices.Concat(add(titleWeight, l.Title, titleKinds), add(descriptionWeight, l.Trigger.Description, titleKinds))) {
-		if phraseCounts[s] > 0 { // a stem in a phrase and in the title or description counts as two more phrases
+		if phraseCounts[s] > 0 { // a stem that is in a phrase and in the title or description counts as in two more phrases
 			phraseCounts[s] += 2
 		}
 	}
@@ -183,7 +183,7 @@ func (x *likeIndex) addPart(p likePart, stems []string) {
 // Resemblance is a lesson similar to a window in a text.
 type Resemblance struct {
 	Lesson    *Lesson
-	CallID    string   // tool call with the window in the result; empty for the user's words
+	CallID    string   // tool call whose result contains the window; empty for the user's words
 	Window    string   // sentence or line
 	Words     []string // words shared with the lesson
 	Score     float64
@@ -192,8 +192,8 @@ type Resemblance struct {
 	lessonIndex int32 // in likeIndex.lessons
 }
 
-// bestMatches returns at most one lesson per text: a lesson with the kind of the error or request or, if there is none,
-// the lesson with the best score.
+// bestMatches returns at most one lesson per text. This is a lesson with the kind of the error or request or, if there
+// is none, the lesson with the best score.
 func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 	s, _ := x.scratch.Get().(*likeScratch)
 	defer x.scratch.Put(s)

@@ -7,9 +7,10 @@ import (
 	"precept/inject/request"
 )
 
-// WithLikeness returns a copy of the book that also matches by likeness: a sentence or line that shares enough words
-// with a lesson matches, even without one of the lesson's phrases. rate is the largest share of the captured sentences
-// and lines that can reach a lesson's threshold. With too few captured sessions, WithLikeness returns the book itself.
+// WithLikeness returns a copy of the book that also matches by likeness. A sentence or line then matches if it shares
+// enough words with a lesson, even if it contains none of the lesson's phrases. rate is the largest share of the
+// captured sentences and lines that can reach a lesson's threshold. With too few captured sessions, WithLikeness
+// returns the book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.HasEnoughSessions() || len(b.active) == 0 {
 		return b
@@ -24,7 +25,7 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	return &next
 }
 
-// exactMatches returns the indices in b.active of the lessons with a phrase or request kind in a text, regardless of
+// exactMatches returns the lessons that have a phrase or request kind in a text, as indices in b.active. It ignores
 // other conditions.
 func (b *Book) exactMatches(text string, from textKind) []int32 {
 	s := b.takeScratch()
@@ -50,7 +51,7 @@ func (b *Book) exactMatches(text string, from textKind) []int32 {
 	return out
 }
 
-// WithoutLikeness returns a copy of the book with exact matches only.
+// WithoutLikeness returns a copy of the book that has only exact matches.
 func (b *Book) WithoutLikeness() *Book {
 	next := *b
 	next.like = nil
@@ -98,8 +99,8 @@ func (b *Book) Likeness(q *Query, slug string, minShare float64) []Resemblance {
 	return b.like.similarWindows(q, int32(i), float32(minShare)) //nolint:gosec // the number of lessons fits in an int32
 }
 
-// MatchByMeaning returns a hit for r, a match by meaning (embeddings) with earlier words in the session. ok is false if
-// the lesson has changed since, or if another condition, such as a not_keyword, excludes the query.
+// MatchByMeaning returns a hit for r, a lesson that matches earlier words in the session by meaning (embeddings). ok is
+// false if the lesson has changed since then, or if another condition, such as a not_keyword, excludes the query.
 func (b *Book) MatchByMeaning(q *Query, r Resemblance) (hit Hit, ok bool) {
 	i := slices.IndexFunc(b.active, func(c compiledLesson) bool { return c.lesson.Slug == r.Lesson.Slug })
 	if i < 0 || b.active[i].lesson.ContentHash != r.Lesson.ContentHash || !b.active[i].admits(q) || !b.active[i].isOffered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // the number of lessons fits in an int32
@@ -140,7 +141,8 @@ func (l *Lesson) isTriggeredOnlyByErrors() bool {
 	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }
 
-// Sentences returns the sentences and lines in a text, except those with only function words, such as articles.
+// Sentences returns the sentences and lines in a text, except those that consist only of function words, such as
+// articles.
 func Sentences(text string) (out []string) {
 	for w := range splitWindows(text) {
 		if s := strings.TrimSpace(w.text); len(out) == 0 || out[len(out)-1] != s {

@@ -39,12 +39,12 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// maxKindShare is the largest share of captured sessions with a kind. A more frequent kind is too general to select a
-// lesson.
+// maxKindShare is the largest share of captured sessions in which a kind may occur. A more frequent kind is too general
+// to select a lesson.
 const maxKindShare = 0.05
 
-// matchErrorKind returns a lesson that has an error pattern with the error's kind and shares the most words with the
-// error.
+// matchErrorKind returns the lesson that shares the most words with the error, among the lessons that have an error
+// pattern of the error's kind.
 func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
 		if float64(x.traffic.sessionsByErrorKind[k]) > maxKindShare*float64(x.traffic.sessions) {
@@ -70,8 +70,8 @@ func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// matchRequestKind returns a lesson with keywords of the same request kind as the user's sentence, and with the largest
-// weight of stems equal or related to stems in the sentence.
+// matchRequestKind returns a lesson with keywords of the same request kind as the user's sentence. Among these lessons,
+// it has the largest weight of stems that are equal or related to stems in the sentence.
 func (x *likeIndex) matchRequestKind(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.byRequestKind) == 0 {
 		return best, false

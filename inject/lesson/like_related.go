@@ -16,9 +16,9 @@ const maxPhraseWords = 4
 // {version} for 2.4.1.
 type relatedTable struct {
 	groups     map[string][]uint16 // group numbers by token (a stem, phrase or shape)
-	phrases    map[string]string   // token by phrase: money_back for "money back"
+	phrases    map[string]string   // by phrase: the token, such as money_back for "money back"
 	lastWords  map[string]bool     // the phrases' last words
-	stems      map[string][]string // stems in a phrase, by the phrase's token
+	stems      map[string][]string // by a phrase's token: the stems in the phrase
 	groupCount int
 }
 
@@ -41,7 +41,7 @@ var related = sync.OnceValue(func() *relatedTable {
 	return t
 })
 
-// addTerm returns a term's token, and adds phrases to the table.
+// addTerm returns a term's token. If the term is a phrase, addTerm adds it to the table.
 func (t *relatedTable) addTerm(term string) string {
 	words := strings.FieldsFunc(term, func(r rune) bool { return r == ' ' || r == '-' })
 	switch {
@@ -80,7 +80,7 @@ func countFunc(tokens []string, f func(string) bool) (n int) {
 
 func isPhrase(token string) bool { return strings.Contains(token, "_") }
 
-// recentWords holds a text's last words, to find phrases.
+// recentWords holds the last words that were read from a text, to find phrases.
 type recentWords struct {
 	last  string                 // as in the text
 	words [maxPhraseWords]string // lower case, no apostrophes
@@ -165,7 +165,7 @@ func wordShape(field string) string {
 
 func startsWithDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 
-// unitShapes maps a unit to the shape for a number with this unit.
+// unitShapes maps a unit to the shape of a number with this unit.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var unitShapes = sync.OnceValue(func() map[string]string {

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// maxLikeWork limits the comparisons in one turn: visited lesson parts plus text bytes. This many steps take a few
-// milliseconds.
+// maxLikeWork is the maximum number of steps in one turn, which are visited lesson parts plus text bytes. This many
+// steps take a few milliseconds.
 const maxLikeWork = 1 << 17
 
-// likeTally sums up the stems shared by a window and a lesson part.
+// likeTally sums up the stems that a window and a lesson part share.
 type likeTally struct {
 	sharedWeight     float32
 	sharedStems      uint8  // shared stems in the window
-	hasRelatedPhrase bool   // the window has a rare phrase related to a term in the part
+	hasRelatedPhrase bool   // the window has a rare phrase that is related to a term in the part
 	stemBits         uint64 // bit i is set if the window's stem i is in the tally
 }
 
@@ -22,9 +22,9 @@ type likeTally struct {
 type likeScratch struct {
 	budget  int         // remaining part of maxLikeWork
 	tallies []likeTally // by part
-	counted []bool      // by term number, whether the term is in the tallies
+	counted []bool      // by term number: whether the term is in the tallies
 	terms   []int32     // numbers of counted terms
-	cover   []float32   // by lesson: the largest product of a part's weight and the share of its stems in the window
+	cover   []float32   // by lesson: the largest product of a part's weight and the share of the part's stems that are in the window
 	parts   []int32     // parts with a shared stem
 	lessons []int32     // lessons with a shared stem
 	scores  []likeScore
@@ -68,7 +68,7 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from textKind) []likeS
 	return s.scores
 }
 
-// lessonsSharing yields the lessons sharing stems with a window in the user's text, each with the shared weight.
+// lessonsSharing yields the lessons that share stems with a window in the user's text, each with the shared weight.
 func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
 	return func(yield func(int32, float32) bool) {
 		s.parts = s.parts[:0]
@@ -85,8 +85,8 @@ func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int
 	}
 }
 
-// creditStems adds a window's stems to the tallies for parts with an equal or related stem, and returns the window's
-// weight.
+// creditStems adds a window's stems to the tallies of the parts that have an equal or related stem, and returns the
+// window's weight.
 func (x *likeIndex) creditStems(s *likeScratch, stems []string, from textKind) (windowWeight float32) {
 	for i, stem := range stems {
 		if t := x.terms[stem]; t != nil && (from == fromWords || isStem(stem)) {
@@ -153,7 +153,7 @@ type likeCredit struct {
 	stem     int // index in the window
 	weight   float32
 	isEqual  bool
-	isPhrase bool // has several words
+	isPhrase bool // the stem is a phrase of several words
 }
 
 // credit adds a window's stem to the parts with the equal or related term t. A total part (see likePart) counts each of

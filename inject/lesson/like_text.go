@@ -10,7 +10,7 @@ import (
 	"precept/inject/request"
 )
 
-// Limits for a text compared by likeness.
+// Limits for a text that is compared by likeness.
 const (
 	maxLikeText    = 16 << 10 // bytes; only the first and last 8 KiB of a longer text are compared
 	maxLikeWindows = 256      // later windows are ignored
@@ -151,11 +151,11 @@ func fileName(field string) string {
 	return strings.ToLower(field)
 }
 
-// maxStemmedBytes limits a stemmed word. Longer words are hashes and encoded data.
+// maxStemmedBytes is the maximum length of a word that is stemmed. Longer words are hashes and encoded data.
 const maxStemmedBytes = 32
 
-// likeStem returns the common stem of a word and the word's synonyms, or "" for function words, numbers and single
-// letters.
+// likeStem returns the stem that represents a word and its synonyms. The result is "" for function words, numbers and
+// single letters.
 func likeStem(word string) string {
 	word = strings.Trim(word, "'’_*")
 	if len(word) < 2 || len(word) > maxStemmedBytes {

@@ -15,15 +15,15 @@ const (
 	// LikeSessions is the minimum number of captured sessions for likeness. With fewer, word frequencies are too
 	// uncertain.
 	LikeSessions = 200
-	// MaxLikeSessions limits the sessions in a Traffic.
+	// MaxLikeSessions is the maximum number of sessions in a Traffic.
 	MaxLikeSessions = 2000
 
 	maxTrafficWindows = 50_000 // per Traffic
 	maxTextWindows    = 64     // per text
 )
 
-// Traffic holds stem frequencies in captured sessions, and windows (sentences and lines) for computing thresholds.
-// Concurrent readers can share it while no goroutine calls Add.
+// Traffic holds the stem frequencies in captured sessions, and windows (sentences and lines) from which thresholds are
+// computed. Concurrent readers can share it as long as no goroutine calls Add.
 type Traffic struct {
 	sessions              int
 	windowCount           int                                     // including repeated windows
@@ -68,7 +68,8 @@ func (t *Traffic) Sentences(n int) []string {
 // HasEnoughSessions reports whether lessons can match by likeness.
 func (t *Traffic) HasEnoughSessions() bool { return t != nil && t.sessions >= LikeSessions }
 
-// Add adds one session, given as one query per turn, up to MaxLikeSessions.
+// Add adds one session, which is given as one query per turn. Once there are MaxLikeSessions sessions, Add does
+// nothing.
 func (t *Traffic) Add(queries []Query) {
 	if t.sessions == MaxLikeSessions {
 		return
@@ -121,7 +122,7 @@ type likeText struct {
 	kinds        []detect.Kind // error kinds, most specific first; nil if the first kind is too general, such as build-failed
 }
 
-// windows yields the text's windows, except single markup tags and the user's sentences that forbid something.
+// windows yields the text's windows. It skips single markup tags, and sentences in which the user forbids something.
 func (t *likeText) windows(yield func(window) bool) {
 	for w := range splitWindows(t.text) {
 		if isMarkup(w.text) || t.from == fromWords && isProhibition(w.text) {
@@ -152,8 +153,8 @@ func (q *Query) likeTexts(yield func(likeText) bool) {
 	}
 }
 
-// information returns a stem's weight: the logarithm of all sessions divided by the sessions with the stem. A common
-// word's weight is limited.
+// information returns a stem's weight, which is the logarithm of the number of all sessions divided by the number of
+// sessions with the stem. The weight of a common word is limited.
 func (t *Traffic) information(stem string) float32 {
 	total, withStem := float64(t.sessions), float64(t.sessionsByStem[stem])
 	if commonWords()[stem] {
@@ -162,9 +163,9 @@ func (t *Traffic) information(stem string) float32 {
 	return float32(math.Log((total + 1) / (withStem + 1)))
 }
 
-// thresholds returns each lesson's lowest score for a match. rate is the largest share of all windows allowed to reach
-// this score. Windows with an exact match do not count, because many such windows would raise the threshold above every
-// similar window.
+// thresholds returns, for each lesson, the lowest score for a match. rate is the largest share of all windows that may
+// reach this score. Windows with an exact match do not count, because many such windows would raise the threshold above
+// the score of every similar window.
 func (t *Traffic) thresholds(x *likeIndex, rate float64, exactMatches func(text string, from textKind) []int32) []float32 {
 	limit := int(rate * float64(t.windowCount))
 	best := make([][]scoreCount, len(x.lessons))
@@ -213,7 +214,7 @@ func byScore(a, b scoreCount) int {
 	return 0
 }
 
-// keepBest appends r. When the list is twice as long as necessary, keepBest drops all but the highest limit+1 scores.
+// keepBest appends r. When the list is twice as long as necessary, keepBest keeps only the limit+1 highest scores.
 func keepBest(list []scoreCount, r scoreCount, limit int) []scoreCount {
 	list = append(list, r)
 	if len(list) < 2*(limit+1) {
@@ -223,7 +224,7 @@ func keepBest(list []scoreCount, r scoreCount, limit int) []scoreCount {
 	return list[:limit+1]
 }
 
-// maxExcerpt limits the text kept per window.
+// maxExcerpt is the maximum length of the text that is kept for a window.
 const maxExcerpt = 400
 
 func excerpt(text string) string {

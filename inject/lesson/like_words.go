@@ -25,8 +25,8 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 	return wordSet(words)
 })
 
-// commonWords returns stems of common English words. Each weighs at most as much as a stem in every tenth session,
-// because a common word can happen to be rare in the captured sessions.
+// commonWords returns stems of common English words. A common word may happen to be rare in the captured sessions, so
+// such a stem weighs at most as much as a stem that occurs in every tenth session.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var commonWords = sync.OnceValue(func() map[string]bool {
@@ -130,7 +130,7 @@ crawl crawler scrape scraper
 screenreader a11y accessibility
 `
 
-// wordPairs maps two words to one with the same meaning.
+// wordPairs maps two words to one word with the same meaning.
 //
 //nolint:gochecknoglobals // immutable
 var wordPairs = map[string]string{
@@ -138,7 +138,7 @@ var wordPairs = map[string]string{
 	"roll back": "rollback", "set up": "setup", "take apart": "refactor", "go live": "deploy", "go slow": "slow", "speed up": "slow",
 }
 
-// productNames are one word each, even in camel case.
+// productNames returns names that are one word, even in camel case.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var productNames = sync.OnceValue(func() map[string]bool {

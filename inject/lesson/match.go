@@ -11,23 +11,23 @@ type matchState struct {
 	vetoed                bool  // a not_keyword occurs in a text
 	toolsCompared         bool  // toolOffered is computed
 	toolOffered           bool  // the request offers one of the lesson's tools
-	newestErrorWithPhrase int32 // 1 + index of the newest error with a phrase from the lesson; 0 for none
+	newestErrorWithPhrase int32 // 1 + index of the newest error that contains a phrase from the lesson; 0 for none
 	newestError           int32 // 1 + index of the newest error that triggers the lesson; 0 for none
 }
 
-// maxWork limits the work in one match, counted in found phrases and compared positions. Typical texts need a few
-// hundred. maxWork takes a few milliseconds; a text crafted against phrases with a *, or phrases that are suffixes of
-// each other, would otherwise take a second.
+// maxWork is the maximum number of steps in one match. A step is a found phrase or a compared position. Typical texts
+// need a few hundred steps, and maxWork steps take a few milliseconds. Without a limit, a text crafted to exploit
+// phrases with a *, or phrases that are suffixes of each other, would take a second.
 const maxWork = 1 << 18
 
 // scratch is reusable memory for a match.
 type scratch struct {
 	text    []byte       // folded text
 	budget  int          // remaining part of maxWork
-	foundIn []int32      // by phrase: the id of the last text with the phrase (textID in scan), or 0
+	foundIn []int32      // by phrase: the id of the last text that contains the phrase (textID in scan), or 0
 	phrases []int32      // found phrases
 	states  []matchState // by lesson
-	touched []int32      // lessons with a trigger or not_keyword in a text
+	touched []int32      // lessons that have a trigger or not_keyword in a text
 }
 
 // touch returns the state of lesson n, and adds n to touched.
@@ -83,8 +83,9 @@ func (b *Book) scanAll(s *scratch, q *Query) {
 	}
 }
 
-// Match returns the exact matches, sorted by slug, then the matches by likeness. Beyond maxWork, Match returns nothing
-// and sets q.LimitExceeded, because the rest of the text could contain a not_keyword. Match is safe for concurrent use.
+// Match returns the exact matches, sorted by slug, then the matches by likeness. If it reaches maxWork, Match returns
+// nothing and sets q.LimitExceeded, because the rest of the text could contain a not_keyword. Match is safe for
+// concurrent use.
 func (b *Book) Match(q *Query) []Hit {
 	if len(b.active) == 0 {
 		return nil
@@ -176,8 +177,9 @@ const (
 	maxToolName = 256 // bytes
 )
 
-// isOffered reports whether the lesson names no tools, or the request offers one of the lesson's tools, or failedTool
-// ("" for the user's words) is one of these tools. m caches the comparison with the request.
+// isOffered reports whether the tools allow the lesson to match. They do if the lesson names no tools, if the request
+// offers one of the lesson's tools, or if failedTool ("" for the user's words) is one of these tools. m caches the
+// comparison with the request.
 func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) bool {
 	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failedTool != "" && anyTool(tools, []string{failedTool}) {
@@ -189,8 +191,8 @@ func (c *compiledLesson) isOffered(m *matchState, q *Query, failedTool string) b
 	return m.toolOffered
 }
 
-// firesOnToolError reports whether an error kind from failedTool triggers the lesson. Many tools have errors with the
-// same kind, so an error triggers a lesson with tools only if one of these tools failed.
+// firesOnToolError reports whether an error kind from failedTool triggers the lesson. Errors from many tools have the
+// same kind, so an error triggers a lesson that names tools only if one of these tools failed.
 func (c *compiledLesson) firesOnToolError(m *matchState, q *Query, failedTool string) bool {
 	if failedTool == "" {
 		return c.isOffered(m, q, "")
@@ -203,7 +205,7 @@ func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// isExpiredOrSuperseded reports whether the lesson is expired, or superseded by a lesson for the query's tenant and
+// isExpiredOrSuperseded reports whether the lesson has expired, or is superseded by a lesson for the query's tenant and
 // agent.
 func (c *compiledLesson) isExpiredOrSuperseded(q *Query) bool {
 	return c.lesson.ExpiredAt(q.Now) ||

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// The patterns in orders.txt find malicious orders, such as "ignore your instructions". English patterns are precise,
-// because most lessons are English. Patterns for other languages need only a verb and a noun in one sentence.
+// The patterns in orders.txt find malicious instructions, such as "ignore your instructions". English patterns are
+// precise, because most lessons are English. Patterns for other languages need only a verb and a noun in one sentence.
 
 //go:embed orders.txt
 var instructionRulesText string
@@ -21,10 +21,10 @@ var instructionRulesText string
 // instructionRule is a section in orders.txt. The fields are described there.
 type instructionRule struct {
 	name            string   // "ignore", "steal", "pipe" or "hide"
-	forms           []string // text forms searched: "plain", "bare" (without accents) or "squeezed" (skeleton)
+	forms           []string // text forms to search: "plain", "bare" (without accents) or "squeezed" (skeleton)
 	skipsNegated    bool     // a match after a negation does not count
 	bySentence      bool     // matched against each sentence
-	words           []string // a text without any of them does not match; see matchesNonASCII
+	words           []string // a text that contains none of them does not match; see matchesNonASCII
 	matchesNonASCII bool     // a text with a character beyond ASCII can also match
 	pattern         *regexp.Regexp
 }
@@ -58,7 +58,7 @@ var injectionRules = sync.OnceValue(func() *instructionRules {
 // readInstructionRule parses a section, and replaces <name> in a pattern by that part's alternatives.
 func readInstructionRule(ruleName string, options []string, lines string, parts map[string][]string) instructionRule {
 	rule := instructionRule{name: ruleName, forms: options, skipsNegated: slices.Contains(options, "avoided"), bySentence: slices.Contains(options, "by sentence")}
-	transform := norm.NFD.String // as in texts without accents; no change for English
+	transform := norm.NFD.String // as in texts without accents; does not change English patterns
 	if options[0] == "squeezed" {
 		transform = confusableSkeletons
 	}
@@ -107,7 +107,7 @@ func (o *instructionRule) occursIn(text string) bool {
 	return slices.ContainsFunc(texts, func(s string) bool {
 		switch {
 		case o.bySentence && strings.Contains(s, "header") && !strings.Contains(s, "://"):
-			return false // an API key in a request header is usual
+			return false // it is normal to send an API key in a request header
 		case o.skipsNegated:
 			return occursUnnegated(o.pattern, s)
 		}
@@ -149,7 +149,7 @@ func unaccented(s string) string {
 		switch {
 		case r == '_':
 			return ' '
-		case unicode.Is(unicode.Mn, r) && r < 0x0900: // later marks are letters
+		case unicode.Is(unicode.Mn, r) && r < 0x0900: // marks above U+0900 are letters
 			return -1
 		}
 		return r

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFileSize bounds a lesson file in bytes.
+// MaxFileSize is the maximum size of a lesson file in bytes.
 const MaxFileSize = 1 << 20
 
 // Parse parses a LESSON.md in the AIP-11 or gptme form. A gptme lesson gets the slug from path. The error is a
@@ -53,7 +53,7 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	gptme := isGptme(&root)
 	switch {
 	case root.kind == kindMap && !gptme && isUnrelatedFile(&root):
-		// Checked first, because a list of faults does not help the author of a file that is not a lesson.
+		// This check comes first, because a list of faults does not help the author of a file that is not a lesson.
 		return fileFault("the file is not a lesson: it has neither the line schema: %s nor gptme's key match; write a lesson with `precept lessons new`, or rename the file to start with _, so that precept ignores it", schemaID)
 	case len(faults) > 0:
 		return nil, faults
@@ -90,7 +90,7 @@ func invalidUTF8(text string) int {
 // lineAt returns the line number at an offset, from 1.
 func lineAt(text string, offset int) int { return 1 + strings.Count(text[:offset], "\n") }
 
-// computeDerived computes the content hash, and quarantines a lesson without the approval it needs.
+// computeDerived computes the content hash, and quarantines a lesson that lacks a necessary approval.
 func (l *Lesson) computeDerived() {
 	l.ContentHash = l.Hash()
 	if l.lacksApproval() || l.State.IsActive() && l.needsReview() {
@@ -98,8 +98,8 @@ func (l *Lesson) computeDerived() {
 	}
 }
 
-// needsReview reports whether the injection scan refuses a text without an approval. Hand-written files are scanned,
-// too, because their text also enters requests.
+// needsReview reports whether the injection scan refuses a text that has no approval. Hand-written files are scanned as
+// well, because their text enters requests, too.
 func (l *Lesson) needsReview() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
@@ -107,8 +107,8 @@ func (l *Lesson) needsReview() bool {
 	return len(scanForInjection(clipBytes(l.Title, maxRaw))) > 0 || len(scanForInjection(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// lacksApproval reports whether the current text needs an approval. An approval for a different text does not count, or
-// an author could change a lesson after the approval. A program's lesson always needs an approval.
+// lacksApproval reports whether the current text needs an approval. An approval for a different text does not count;
+// otherwise an author could change a lesson after the approval. A program's lesson always needs an approval.
 func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
 		return false // hand-written

@@ -3,7 +3,7 @@ package lesson
 import "sync"
 
 // ParseCache shares parsed texts among a bank's readers. All readers must have equal secret finders, because the
-// finders' results are shared, too. A ParseCache is safe for concurrent use. A nil ParseCache is empty.
+// results of the finders are shared as well. A ParseCache is safe for concurrent use. A nil ParseCache is empty.
 type ParseCache struct {
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -25,8 +25,8 @@ func (p *ParseCache) get(e *entry) *entry {
 	return nil
 }
 
-// put replaces the cached entries by the entries without faults. A faulty entry is not shared, because it holds the
-// last valid version that its reader has seen.
+// put replaces the cached entries by those of the given entries that have no faults. A faulty entry is not shared,
+// because it holds the last valid version that its reader has seen.
 func (p *ParseCache) put(entries map[string]*entry) {
 	if p == nil {
 		return

@@ -7,14 +7,14 @@ import (
 	"unicode/utf8"
 )
 
-// maxRun bounds the word characters that a * matches, and thus the work for very long words.
+// maxRun is the maximum number of word characters that a * matches. It bounds the work for very long words.
 const maxRun = 256
 
 // phrase is a folded trigger phrase, split at wildcards. A wildcard matches word characters. In the AIP-11 form, a * is
 // a wildcard only next to a letter or digit, so not in "select * from". In the gptme form, every * is a wildcard.
 type phrase struct {
-	key                    string   // with starByte for each wildcard; phrases with equal keys are equivalent
-	pieces                 [][]byte // between the wildcards
+	key                    string   // text with starByte for each wildcard; phrases with equal keys are equivalent
+	pieces                 [][]byte // texts between the wildcards
 	longest                int      // index of the longest piece, which the automaton searches for
 	atWordStart, atWordEnd bool     // the phrase must start or end a word
 	letters                int      // letters in the first word
@@ -65,7 +65,7 @@ func touchesWord(text []byte, from, to int) bool {
 	return before != punctuationKind || after != punctuationKind
 }
 
-// holdsLiteralStar reports whether a * is literal in the AIP-11 form.
+// holdsLiteralStar reports whether s contains a * that is literal in the AIP-11 form.
 func holdsLiteralStar(s string) bool { return strings.Contains(readPhrase(s, FormAIP11).key, "*") }
 
 func tagKey(tag string) string {
@@ -91,14 +91,14 @@ func (p *phrase) canTrigger() bool {
 	return words > 0 && nonBlank > 1 && !isStopWord(p.key)
 }
 
-// endsAt reports whether text contains the phrase with its longest piece directly before end. Each compared position
-// reduces budget.
+// endsAt reports whether text contains the phrase such that the phrase's longest piece ends at end. Each compared
+// position reduces budget.
 func (p *phrase) endsAt(text []byte, end int, budget *int) bool {
 	return p.matchBefore(text, end-len(p.pieces[p.longest]), budget) && p.matchAfter(text, end, budget)
 }
 
-// matchAfter reports whether the pieces after the longest piece occur in text from at on. Taking a piece's first match
-// leaves the most text for the next piece, so each position is compared only once.
+// matchAfter reports whether the pieces after the longest piece occur in text from at on. It uses the first match of
+// each piece, which leaves the most text for the next piece, so each position is compared only once.
 func (p *phrase) matchAfter(text []byte, at int, budget *int) bool {
 	for i := p.longest + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1

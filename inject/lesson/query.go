@@ -39,9 +39,9 @@ type ErrorText struct {
 	Kinds              []detect.Kind
 }
 
-// Hit is a lesson matching a query.
+// Hit is a lesson that matches a query.
 type Hit struct {
 	Lesson      *Lesson
-	CallID      string       // call with the newest triggering error; empty for the user's words and tags
+	CallID      string       // call with the newest error that triggers the lesson; empty for the user's words and tags
 	Resemblance *Resemblance // nil for an exact match
 }

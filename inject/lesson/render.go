@@ -44,7 +44,7 @@ func renderItems(items []node, indent int) []string {
 	return out
 }
 
-// isInline reports whether a list fits on one line: scalars of at most 80 bytes.
+// isInline reports whether a list is written on one line: it contains only scalars, of at most 80 bytes.
 func isInline(v *node) bool {
 	const room = 80
 	n := 0
@@ -95,8 +95,8 @@ func quoteYAML(s string) string {
 	return strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// isPlain reports whether a string needs no quotes. The test is conservative: a letter first, then only letters,
-// digits, single blanks and punctuation without a meaning in YAML.
+// isPlain reports whether a string needs no quotes. The test is conservative: the string must start with a letter and
+// then have only letters, digits, single blanks, and punctuation that has no meaning in YAML.
 func isPlain(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan":

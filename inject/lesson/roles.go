@@ -11,15 +11,15 @@ import (
 )
 
 // roleForm is a way to imitate a conversation role or a tool, such as "system:" at the start of a line. Rendering
-// rewrites all forms; the injection scan refuses some.
+// rewrites all forms; the injection scan refuses some of them.
 type roleForm struct {
-	find         *regexp.Regexp // for texts from foldLookalikes
-	replacement  string         // $1 and $2 are groups in find, in the original characters
+	find         *regexp.Regexp // matches texts from foldLookalikes
+	replacement  string         // $1 and $2 stand for groups in find, with the original characters
 	refused      bool           // refused by the injection scan, because no lesson needs it
-	needsCapital bool           // matches only with a capital, because "file system: ext4" is prose
+	needsCapital bool           // matches only if there is a capital, because "file system: ext4" is prose
 }
 
-// roleForms lists known models' chat templates, tool call tags, and plain labels and headings that start a turn.
+// roleForms lists the chat templates of known models, tool call tags, and plain labels and headings that start a turn.
 //
 //nolint:gochecknoglobals // immutable, compiled at first use
 var roleForms = sync.OnceValue(func() []roleForm {
@@ -65,7 +65,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 	}
 })
 
-// speaksAsRole reports whether a text has a form refused by the injection scan.
+// speaksAsRole reports whether a text has a form that the injection scan refuses.
 func speaksAsRole(s string) bool {
 	text, _ := foldLookalikes(s)
 	for _, f := range roleForms() {
@@ -76,7 +76,8 @@ func speaksAsRole(s string) bool {
 	return false
 }
 
-// maxPasses limits neutralize's passes. A rewritten form can make a new form with the text around it.
+// maxPasses is the maximum number of neutralize's passes. Several passes are needed because a rewritten form and the
+// text around it can make a new form.
 const maxPasses = 8
 
 // neutralize rewrites every role form, so that a model cannot read the text as a turn. The words remain readable. If
@@ -164,7 +165,7 @@ func foldNames(names string) string { return strings.ReplaceAll(names, "i", "l")
 func foldLookalikeRune(r rune) rune {
 	switch {
 	case r == 'i' || r == 'I':
-		return 'l' // many fonts draw I and l alike
+		return 'l' // I and l look alike in many fonts
 	case r >= 'A' && r <= 'Z':
 		return r + 'a' - 'A'
 	case r < utf8.RuneSelf:

@@ -226,7 +226,7 @@ func (r *reader) timestamp(prefix string, n *node, key string) time.Time {
 	return t
 }
 
-// IsSlug reports whether s matches ^[a-z][a-z0-9-]*[a-z0-9]$ and has minSlug to maxSlug bytes, as the schema demands.
+// IsSlug reports whether s matches ^[a-z][a-z0-9-]*[a-z0-9]$ and has minSlug to maxSlug bytes, as the schema requires.
 func IsSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
 }

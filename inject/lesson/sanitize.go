@@ -25,10 +25,10 @@ func cleanLines(s string) []string {
 	return kept
 }
 
-// SanitizeExcerpt makes an untrusted text safe inside a line in a block: it cleans the text, joins the lines, and makes
-// the brackets round. A text longer than maxBytes is cut and ends with "...".
+// SanitizeExcerpt makes an untrusted text safe inside a line of a block. It cleans the text, joins the lines, and
+// replaces other brackets by round brackets. A text longer than maxBytes is cut and ends with "...".
 func SanitizeExcerpt(s string, maxBytes int) string {
-	const read = 16 // bytes read per result byte, because cleaning can remove some
+	const read = 16 // bytes read for each byte of the result, because cleaning can remove some
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*maxBytes)], "")))
 	s = round(strings.Join(cleanLines(s), " ")) // cleaning can turn an unusual bracket into a square bracket
@@ -68,13 +68,13 @@ func keepVisible(s string) string {
 	}, s)
 }
 
-// isHidden reports whether programs display a rune differently or not at all.
+// isHidden reports whether some programs display a rune differently or not at all.
 func isHidden(r rune) bool {
 	return isInvisible(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Noncharacter_Code_Point)
 }
 
-// stripComments removes HTML comments. It searches again after each removal, because the halves of another comment can
-// then join.
+// stripComments removes HTML comments. It searches again after each removal, because the removal can join the two
+// halves of another comment.
 func stripComments(s string) string {
 	for {
 		start := strings.Index(s, "<!--")

@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// AdviceHead precedes the advice in a body from FormatBody.
+// AdviceHead is the text before the advice in a body from FormatBody.
 const AdviceHead = "\n## What to do (or avoid)\n\n"
 
-// FormatBody returns a lesson's AIP-11 sections in Markdown. The advice is not changed. An empty counter-example gets
-// no section.
+// FormatBody returns a lesson's AIP-11 sections in Markdown. It does not change the advice. There is no section for an
+// empty counter-example.
 func FormatBody(title, when, advice, counterExample string) string {
 	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	body := "\n# " + oneLine(title) + "\n\n## When this applies\n\n" + oneLine(when) + "\n" + AdviceHead + advice + "\n"
@@ -68,7 +68,7 @@ func OpenFence(open, line string) string {
 	}
 	rest := text[len(marker):]
 	switch {
-	case open == "" && strings.HasPrefix(marker, "`") && strings.Contains(rest, "`"): // code within a line
+	case open == "" && strings.HasPrefix(marker, "`") && strings.Contains(rest, "`"): // a code span within a line
 		return ""
 	case open == "":
 		return marker
@@ -89,7 +89,7 @@ func ParseHeading(line string) (level int, text string) {
 	}
 	text = strings.TrimSpace(rest)
 	if bare := strings.TrimRight(text, "#"); bare == "" || strings.HasSuffix(bare, " ") {
-		text = strings.TrimSpace(bare) // closing hashes removed
+		text = strings.TrimSpace(bare) // without the closing hashes
 	}
 	return level, text
 }
@@ -121,8 +121,8 @@ func firstTitle(body string) string {
 	return ""
 }
 
-// unsectionedText returns the text of a lesson without sections: all text below the title. If there are more headings
-// than the title, the lesson has sections, and unsectionedText returns "".
+// unsectionedText returns the text of a lesson without sections, which is all text below the title. If there are other
+// headings besides the title, the lesson has sections, and the result is "".
 func unsectionedText(body string) string {
 	start := 0
 	for h := range headings(body) {

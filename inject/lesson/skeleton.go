@@ -18,7 +18,8 @@ func hasDelimiter(s string) bool {
 	return slices.ContainsFunc(delimiters(), func(d string) bool { return strings.Contains(k, d) })
 }
 
-// delimiters returns skeletons for the lines around blocks. Some include a bracket, because the words are common.
+// delimiters returns skeletons of the lines around blocks. Some of them include a bracket, because the words alone are
+// common.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var delimiters = sync.OnceValue(func() []string {
@@ -32,8 +33,8 @@ var delimiters = sync.OnceValue(func() []string {
 	return plain
 })
 
-// confusableSkeleton returns the lower-case Latin letters that a text looks like, without other characters except an
-// opening bracket and the slash after it.
+// confusableSkeleton returns the lower-case Latin letters that a text looks like. It drops all other characters except
+// an opening bracket and the slash after it.
 func confusableSkeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {
@@ -45,12 +46,12 @@ func confusableSkeleton(s string) string {
 	return string(b)
 }
 
-// Skeleton returns the letters that a text looks like. Two texts that look alike have equal skeletons. Compare a
-// skeleton only with a skeleton.
+// Skeleton returns the letters that a text looks like. Two texts that look alike have equal skeletons. A skeleton must
+// be compared only with another skeleton.
 func Skeleton(s string) string { return confusableSkeleton(keepVisible(stripANSI(s))) }
 
-// NormalizeLookalikes returns a text as a reader sees it: in lower case, without hidden characters and accents, with
-// Latin letters for their look-alikes. Line feeds, digits and punctuation stay.
+// NormalizeLookalikes returns a text as a reader sees it: in lower case, without hidden characters and accents, and
+// with Latin letters in place of letters that look like them. Line feeds, digits and punctuation stay.
 func NormalizeLookalikes(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -81,7 +82,7 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 		if first == "[signs]" {
 			target = all.signs
 		}
-		if letter, size := utf8.DecodeRuneInString(first); size == len(first) { // no comment or heading
+		if letter, size := utf8.DecodeRuneInString(first); size == len(first) { // the line is not a comment or heading
 			for _, r := range others {
 				target[r] = letter
 			}
@@ -90,8 +91,8 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 	return all
 })
 
-// lookalike looks up the rune before the folded form, because a capital and a small letter can look like different
-// letters.
+// lookalike looks up the rune first and then its folded form, because a capital and its small letter can look like
+// different letters.
 func lookalike(r rune) rune {
 	letters, folded := lookalikes().letters, fold(r)
 	return cmp.Or(letters[r], letters[folded], folded)

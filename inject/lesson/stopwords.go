@@ -1,6 +1,6 @@
 package lesson
 
-// isStopWord reports whether a phrase is one word found in almost every English text.
+// isStopWord reports whether a phrase is a single word that occurs in almost every English text.
 func isStopWord(s string) bool {
 	switch s {
 	case "a", "about", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "ask", "at",

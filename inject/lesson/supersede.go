@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// supersedersBySlug returns for each slug the lessons that supersede it, directly or through others, even through
-// inactive lessons. Lessons in a circle do not supersede each other.
+// supersedersBySlug returns, for each slug, the lessons that supersede it, directly or through other lessons. These
+// other lessons may be inactive. Lessons in a circle do not supersede each other.
 func supersedersBySlug(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
 	direct := map[string][]string{}
 	for _, l := range lessons {
@@ -31,7 +31,7 @@ func supersedersBySlug(lessons []*Lesson, bySlug map[string]*Lesson) map[string]
 	return superseding
 }
 
-// reachable returns the sorted nodes that start leads to. start itself is included only if it is on a circle.
+// reachable returns the sorted nodes that start leads to. start itself is included only if it is part of a circle.
 func reachable(start string, edges map[string][]string) []string {
 	seen := map[string]bool{}
 	stack := slices.Clone(edges[start])
@@ -66,8 +66,8 @@ func circularSlugs(lessons []*Lesson) []string {
 	return out
 }
 
-// linkErrors returns a fault for each unknown superseded slug, and a fault if l is on a circle. circular comes from
-// circularSlugs.
+// linkErrors returns a fault for each unknown slug that l supersedes, and a fault if l is part of a circle. circular
+// comes from circularSlugs.
 func (b *Book) linkErrors(l *Lesson, circular []string) []ValidationError {
 	var out []ValidationError
 	for i, old := range l.Supersedes {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Tagger adds a tag to a query if one of the tag's phrases matches like a keyword. The configuration key tags sets tags
-// and phrases.
+// Tagger adds a tag to a query if one of the tag's phrases matches like a keyword. The tags key in the configuration
+// sets the tags and their phrases.
 type Tagger struct{ book *Book }
 
 // NewTagger returns a Tagger. rules holds phrases by tag.
@@ -31,7 +31,7 @@ func (t *Tagger) Tag(q *Query) {
 }
 
 func (t *Tagger) tags(have []string, q *Query) []string {
-	out := slices.Clip(have) // the caller's list does not change
+	out := slices.Clip(have) // so that the caller's list does not change
 	for _, h := range t.book.Match(q) {
 		if !slices.Contains(out, h.Lesson.Slug) {
 			out = append(out, h.Lesson.Slug)

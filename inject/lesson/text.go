@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// A long text is searched only at the start and the end, because people paste megabytes of logs before or after their
+// Only the start and the end of a long text are searched, because people paste megabytes of logs before or after their
 // own words.
 const (
 	maxText  = 64 << 10    // bytes searched as a whole
@@ -19,8 +19,8 @@ const (
 	minLongBlob  = 256 // with any characters
 )
 
-// blobBytes maps base64 characters to lower case, and other bytes to 0. A table is fast, and every text byte is looked
-// up.
+// blobBytes maps base64 characters to lower case, and other bytes to 0. A table is used because it is fast and every
+// byte of a text is looked up.
 const blobBytes = "" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00+\x00-\x00/0123456789\x00\x00\x00=\x00\x00" +
@@ -59,7 +59,7 @@ func isBlob(run string) bool {
 // omittedByte replaces omitted text. UTF-8 never contains this byte, so no phrase matches across it.
 const omittedByte = 0xFF
 
-// appendText appends s in folded form, without blobs and a very long text's middle.
+// appendText appends s in folded form, without blobs. If s is very long, its middle is omitted as well.
 func appendText(dst []byte, s string) []byte {
 	if len(s) > maxText {
 		dst = append(appendPart(dst, s[:halfText]), omittedByte)

@@ -17,7 +17,7 @@ type SecretFinder = func(text string) []string
 // last valid version stays active. An unchanged text is not parsed again. Texts is not safe for concurrent use.
 type Texts struct {
 	pathPrefix string            // prepended to names in messages
-	secrets    []SecretFinder    // a secret quarantines a text until it is approved
+	secrets    []SecretFinder    // a text with a secret is quarantined until it is approved
 	entries    map[string]*entry // by name; nil before the first load
 	archived   map[string]bool
 	unreadable []Problem
@@ -31,8 +31,8 @@ type entry struct {
 	name, path  string
 	raw         string
 	lesson      *Lesson
-	errs        ValidationErrors // faults in the newest version; lesson is then the last valid one, or nil
-	secretKinds []string         // the lesson is quarantined for these secrets
+	errs        ValidationErrors // faults in the newest version; if there are any, lesson is the last valid version, or nil
+	secretKinds []string         // the lesson is quarantined because of these kinds of secrets
 }
 
 // NewTexts returns a Texts without lessons. pathPrefix is prepended to names in messages.
@@ -46,8 +46,9 @@ func (t *Texts) ShareCache(p *ParseCache) *Texts {
 	return t
 }
 
-// Load replaces all texts. The keys are relative paths with slashes; the folders are the category. For the texts in
-// unreadable, the last versions stay in the book. Load reports whether the book or the problems have changed.
+// Load replaces all texts. The keys are relative paths with slashes; a path's folders are the lesson's category. If a
+// text is in unreadable, its last version stays in the book. Load reports whether the book or the problems have
+// changed.
 func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
 	archived := map[string]bool{}
@@ -92,7 +93,7 @@ func (t *Texts) Load(texts map[string][]byte, unreadable ...Problem) (book *Book
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
 // keepUnreadableEntries adds the last readable versions of unreadable files to next, so that these lessons stay in
-// effect. In the returned problems, PreviousActive tells whether there is such a lesson.
+// effect. In the returned problems, PreviousActive is true if there is such a version.
 func (t *Texts) keepUnreadableEntries(next map[string]*entry, unreadable []Problem) []Problem {
 	unreadable = slices.Clone(unreadable)
 	for i := range unreadable {
@@ -106,7 +107,7 @@ func (t *Texts) keepUnreadableEntries(next map[string]*entry, unreadable []Probl
 	return unreadable
 }
 
-const maxParsers = 4 // texts parsed at the same time
+const maxParsers = 4 // maximum number of texts parsed at the same time
 
 func (t *Texts) parseAll(entries []*entry) {
 	slots := make(chan struct{}, maxParsers)
@@ -144,8 +145,8 @@ func (t *Texts) parse(e *entry) {
 	e.lesson, e.secretKinds = l, kinds
 }
 
-// quarantineSecrets quarantines an active lesson with a secret, unless the text is approved, and returns the kinds
-// found.
+// quarantineSecrets quarantines an active lesson that contains a secret, unless the text is approved. It returns the
+// kinds of secrets.
 func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	if !l.State.IsActive() || l.Approval.ContentHash == l.ContentHash {
 		return nil
@@ -159,8 +160,8 @@ func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	return kinds
 }
 
-// assemble makes the book, and finds problems between texts: duplicate slugs, and missing or circular superseded
-// lessons.
+// assemble makes the book, and finds problems that concern several texts: duplicate slugs, superseded lessons that do
+// not exist, and circles.
 func (t *Texts) assemble() {
 	var lessons []*Lesson
 	problems := slices.Clone(t.unreadable)

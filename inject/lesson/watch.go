@@ -12,22 +12,22 @@ const (
 	defaultPoll     = time.Second
 	defaultDebounce = 100 * time.Millisecond
 	maxSettle       = 500 * time.Millisecond // longest wait for the directory to stop changing
-	rereads         = 2                      // polls after a change that read all texts again; see Watcher
+	rereads         = 2                      // number of polls after a change that read all texts again; see Watcher
 )
 
-// Watcher reloads a lesson directory when it changes. Only Run starts goroutines, and waits for them. Set the fields
-// before Run.
+// Watcher reloads a lesson directory when it changes. Only Run starts goroutines, and it waits for them to end. Set the
+// fields before you call Run.
 //
 // Each poll walks the directory, unless the kernel watches the directory and has reported no change. A walk finds every
 // change on every file system, including swapped links, as in a Kubernetes volume. A walk cannot distinguish two
-// changes within one tick of the file system's clock, so the polls after a change also read the texts.
+// changes within one tick of the file system's clock, so the first polls after a change also read the texts.
 type Watcher struct {
 	Poll     time.Duration // time between polls; NewWatcher sets 1 s
 	Debounce time.Duration // time without a change before a read; NewWatcher sets 100 ms
 	// Events asks the kernel for changes. Keep Events false in a bubble of testing/synctest, which cannot wait for the
 	// kernel.
 	Events bool
-	// OnPolling, if set, is called with the reason if kernel events fail, so that every poll reads the directory.
+	// OnPolling, if set, is called with the reason if kernel events fail. From then on, every poll walks the directory.
 	OnPolling func(why error)
 	// OnPanic, if set, is called after a panic during a reload. The book stays active.
 	OnPanic func(value any)
@@ -35,14 +35,14 @@ type Watcher struct {
 	dir         string
 	onBook      func(*Book, []Problem)
 	texts       *Texts
-	version     string // directory version at the last read; "" before the first read
-	rereadsLeft int    // next polls that read the texts even if the version is unchanged
+	version     string // directory's version at the last read; "" before the first read
+	rereadsLeft int    // number of further polls that read the texts even if the version is unchanged
 	lastError   string // error from the last read; "" if the read succeeded
 	events      events
 }
 
-// NewWatcher returns a watcher for a directory, even a missing one. Run calls onBook after the book or the problems
-// change.
+// NewWatcher returns a watcher for a directory, which may be missing. Run calls onBook after the book or the problems
+// have changed.
 func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...SecretFinder) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
@@ -62,7 +62,7 @@ func (w *Watcher) Load() (*Book, []Problem, error) {
 	return book, problems, nil
 }
 
-// Run loads the directory and calls onBook, and does so again after every change, until ctx ends. An unreadable
+// Run loads the directory and calls onBook. It does so again after every change, until ctx ends. An unreadable
 // directory does not end Run, because it may be readable a second later.
 func (w *Watcher) Run(ctx context.Context) error {
 	ticker := time.NewTicker(w.Poll)
@@ -136,13 +136,14 @@ func (w *Watcher) reload(ctx context.Context) {
 			return
 		}
 	}
-	if book, problems, changed, _ := w.read(); changed { // an error is among the problems
+	if book, problems, changed, _ := w.read(); changed { // the error is ignored, because it is among the problems
 		w.onBook(book, problems)
 	}
 }
 
-// waitUnchanged waits until the directory has not changed for the debounce time, at most maxSettle. Otherwise, a file
-// could be read between being truncated and being written. The result is false when ctx ends.
+// waitUnchanged waits until the directory has not changed for the debounce time, but at most for maxSettle. Without
+// this wait, a file could be read after an editor has truncated it and before the editor has written it. The result is
+// false when ctx ends.
 func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
 		select {
@@ -160,7 +161,7 @@ func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 }
 
 // read loads the texts, and reports whether the book or the problems have changed. After an error, the current book
-// stays, with a problem for the directory.
+// stays, and there is a problem for the directory.
 func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err error) {
 	previousError := w.lastError
 	texts, version, unreadable, err := ReadDir(w.dir)
@@ -172,7 +173,7 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 		})
 		return book, problems, w.lastError != previousError, err
 	}
-	w.version, w.lastError = version, "" // before parsing, or a panic would repeat at every poll
+	w.version, w.lastError = version, "" // set before parsing; otherwise a panic would occur again at every poll
 	_, _ = listDir(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
 		texts[ArchiveDir+"/"+name] = nil // lessons can refer to archived names; the texts are not needed
 	})

@@ -12,12 +12,12 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// The YAML parser is recursive, and Go cannot recover from a stack overflow. Without limits, 60 KB of open brackets
-// take 35 seconds.
+// The YAML parser is recursive, and Go cannot recover from a stack overflow. Without limits, it would need 35 seconds
+// for 60 KB of open brackets.
 const (
 	maxFrontmatter = 32 << 10 // bytes
 	maxDepth       = 32       // nested values
-	maxBrackets    = 64       // open at once
+	maxBrackets    = 64       // brackets that are open at the same time
 	maxIndicators  = 100      // YAML indicators, such as - and ?, in one line
 )
 
@@ -69,7 +69,7 @@ func indexKey(n *node, key string) int {
 
 func readYAML(src string) (root node, faults ValidationErrors) {
 	defer func() {
-		// A hostile file can make the library panic.
+		// A malicious file can make the library panic.
 		if r := recover(); r != nil {
 			faults = ValidationErrors{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
 		}
@@ -92,7 +92,7 @@ func readYAML(src string) (root node, faults ValidationErrors) {
 	return root, c.errs
 }
 
-// exceedsYAMLLimits reports whether a frontmatter exceeds the limits. Characters in quotes count, too, because no
+// exceedsYAMLLimits reports whether a frontmatter exceeds the limits. Characters in quotes count as well, because no
 // lesson comes close to the limits.
 func exceedsYAMLLimits(src string) bool {
 	openBrackets := 0
@@ -160,7 +160,7 @@ func nodeLine(n ast.Node) int {
 	return 0
 }
 
-// node converts a value, and records a fault for values not used in lessons.
+// node converts a value, and records a fault for kinds of values that lessons do not use.
 func (c *converter) node(n ast.Node, depth int) node {
 	out := node{line: nodeLine(n)}
 	if depth > maxDepth {

@@ -29,8 +29,8 @@ type Client struct {
 	HTTP  *http.Client
 }
 
-// embed returns unit vectors for at most maxBatch texts. Errors do not contain the answer text, because a server may
-// repeat the key.
+// embed returns unit vectors for at most maxBatch texts. Errors do not contain the text of the response, because a
+// server may repeat the key in it.
 func (c *Client) embed(ctx context.Context, texts []string) ([][]float32, error) {
 	data, err := json.Marshal(map[string]any{"model": c.Model, "input": texts})
 	if err != nil {
@@ -93,7 +93,8 @@ func readVectors(raw []byte, n int) ([][]float32, error) {
 	return out, nil
 }
 
-// dot returns the cosine of two unit vectors, or 0 if the dimensions differ, as in vectors from different models.
+// dot returns the cosine of two unit vectors. It returns 0 if the dimensions differ, as for vectors from different
+// models.
 func dot(a, b []float32) (sum float32) {
 	if len(a) != len(b) {
 		return 0

@@ -28,13 +28,13 @@ const (
 	vectorCacheBytes   = 32 << 20 // cache size
 	maxMatchedSessions = 10_000   // sessions with stored matches
 	matchTTL           = time.Hour
-	refreshEvery       = time.Second // between two checks for a changed book
-	firstPause         = time.Second // after a failure; doubled each time
+	refreshEvery       = time.Second // time between two checks for a changed book
+	firstPause         = time.Second // pause after a failure; doubled each time
 	longestPause       = time.Minute
 )
 
 const (
-	thresholdMargin = 0.03 // added to the cosine that the share match.like_rate of the samples reaches
+	thresholdMargin = 0.03 // added to the cosine that a share match.like_rate of the samples reaches
 	minCosine       = 0.3  // lowest cosine that matches
 )
 
@@ -114,7 +114,8 @@ func (m *Matcher) Matches(id session.ID) []lesson.Resemblance {
 	return found
 }
 
-// Run embeds lessons and words until ctx ends. After a failure, Run waits, and drops the words that arrived meanwhile.
+// Run embeds lessons and words until ctx ends. After a failure, Run pauses, and drops the words that arrived before or
+// during the pause.
 func (m *Matcher) Run(ctx context.Context) error {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -202,7 +203,7 @@ func (m *Matcher) embedLessons(ctx context.Context, next *index) error {
 	return nil
 }
 
-// threshold returns a lesson's minimum cosine. rate is the largest share of the samples allowed to reach the minimum.
+// threshold returns a lesson's minimum cosine. rate is the largest share of the samples that may reach the minimum.
 func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	cosines := make([]float32, 0, len(samples))
 	for _, s := range samples {
@@ -215,8 +216,8 @@ func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	return minCosine
 }
 
-// compare compares an exchange's sentences with the lessons. It stores the lesson with the largest margin over the
-// threshold as the session's match.
+// compare compares an exchange's sentences with the lessons. As the session's match, it stores the lesson that exceeds
+// its threshold by the largest margin.
 func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	if len(m.index.lessons) == 0 {
 		return nil
@@ -262,7 +263,7 @@ func (m *Matcher) embedAll(ctx context.Context, texts []string) ([][]float32, er
 	out := make([][]float32, len(texts))
 	var missing []int
 	for i, text := range texts {
-		// ToValidUTF8 removes a character split by the cut.
+		// ToValidUTF8 removes a character that the cut has split.
 		texts[i] = strings.ToValidUTF8(text[:min(len(text), maxTextSize)], "")
 		if v, ok := m.vectors.Get(m.key(texts[i])); ok {
 			out[i] = v

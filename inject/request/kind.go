@@ -19,7 +19,7 @@ type KindInfo struct {
 	Meaning string // description for the documentation
 }
 
-// KindMatch is a kind with the first matching sentence.
+// KindMatch is a kind with the first sentence that matches it.
 type KindMatch struct {
 	Kind     Kind
 	Sentence string
@@ -27,10 +27,10 @@ type KindMatch struct {
 
 // Limits for one search.
 const (
-	maxText      = 16 << 10 // bytes; a longer text is searched at both ends, half each
+	maxText      = 16 << 10 // bytes; in a longer text, half of this is searched at each end
 	maxSentences = 256
 	maxTokens    = 64      // per sentence
-	maxSteps     = 1 << 17 // comparisons in all sentences; a few milliseconds
+	maxSteps     = 1 << 17 // comparisons in all sentences; they take a few milliseconds
 )
 
 // Kinds returns the request kinds in a user's text, each once, in order. Code blocks and quoted lines are not searched.
@@ -76,7 +76,7 @@ type table struct {
 	vocabulary vocabulary
 	courtesy   element // words before a request, such as "please" or "can you"
 	patterns   []pattern
-	byWord     [][]int         // by word number, the patterns that can begin with the word
+	byWord     [][]int         // by word number: the patterns that can begin with the word
 	byShape    map[shape][]int // patterns that can begin with a word of this shape
 }
 
@@ -90,7 +90,7 @@ type row struct {
 var kindTable = sync.OnceValue(func() *table {
 	t, rows, err := readTable(kindsText)
 	if err != nil {
-		panic(err) // embedded file, read by a test
+		panic(err) // cannot happen, because a test reads the embedded file
 	}
 	t.index(rows)
 	return t

@@ -18,10 +18,10 @@ type pattern struct {
 
 type element struct {
 	isGap, isClauseStart, isClauseEnd bool
-	words                             []bool  // by word number, whether the word is an alternative
+	words                             []bool  // by word number: whether the word is an alternative
 	shapes                            shape   // alternative shapes
 	phrases                           [][]int // alternatives with several words
-	firstWords                        []bool  // by word number, whether one of phrases begins with the word
+	firstWords                        []bool  // by word number: whether one of phrases begins with the word
 }
 
 // vocabulary assigns a number to each word and prefix in the table. The number 0 means no word.
@@ -54,7 +54,7 @@ func (v *vocabulary) number(term string) (int, error) {
 	return list[text], nil
 }
 
-// readPattern parses a pattern such as "^ commit * $": "^" and "$" are the start and the end of a clause, and "*"
+// readPattern parses a pattern such as "^ commit * $". "^" and "$" are the start and the end of a clause, and "*"
 // matches at most maxGap words.
 func (t *table) readPattern(kind int, text string) (pattern, error) {
 	p := pattern{kindIndex: kind}
@@ -75,8 +75,8 @@ func (p *pattern) firstWordElement() int {
 	return slices.IndexFunc(p.elements, func(e element) bool { return !e.isGap && !e.isClauseStart && !e.isClauseEnd })
 }
 
-// readElement parses "^", "$", "*", or alternatives separated by "|": a word, a prefix ("fail~"), several words
-// ("pull_request"), a shape ("{file}"), or a class ("@test").
+// readElement parses "^", "$", "*", or alternatives separated by "|". An alternative is a word, a prefix ("fail~"),
+// several words ("pull_request"), a shape ("{file}"), or a class ("@test").
 func (t *table) readElement(text string) (e element, err error) {
 	switch text {
 	case "^":

@@ -12,7 +12,7 @@ import (
 // token is a word in a sentence, in lower case without apostrophes.
 type token struct {
 	text          string
-	numbers       []int // vocabulary numbers for the word and for prefixes
+	numbers       []int // vocabulary numbers of the word and of its prefixes
 	shapes        shape
 	startsClause  bool // first in a sentence, or after a comma, a colon, a dash or a parenthesis
 	startsRequest bool // a request can start here: at the start of a clause, or after a conjunction or "can you please"
@@ -96,7 +96,7 @@ func (v *vocabulary) appendNumbers(list []int, word string) []int {
 	return list
 }
 
-// withoutQuotes replaces each quotation with several words by "quoted".
+// withoutQuotes replaces each quotation of several words by the word "quoted".
 func withoutQuotes(sentence string) string {
 	var b strings.Builder
 	for {
@@ -249,7 +249,8 @@ func isConjunction(word string) bool {
 	return false
 }
 
-// Sentences yields the sentences and lines of a text. A period in a file name, number or address ends no sentence.
+// Sentences yields the sentences and lines of a text. A period in a file name, number or address does not end a
+// sentence.
 func Sentences(text string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for line := range strings.Lines(text) {

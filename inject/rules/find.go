@@ -11,9 +11,9 @@ import (
 // File is a rules file inside a text.
 type File struct {
 	Name         string // path as the agent wrote it, or the agent's usual name
-	Agent        string // agent that writes the marker
-	Start, End   int    // content offsets
-	Unterminated bool   // no marker ends the content, so the user's text can follow
+	Agent        string // agent that writes this marker
+	Start, End   int    // offsets of the content
+	Unterminated bool   // no marker ends the content, so the user's text may follow it
 }
 
 // Base returns the last element in a path with slashes or backslashes.
@@ -22,10 +22,10 @@ func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "
 // marker is the frame that an agent writes around a rules file.
 type marker struct {
 	agent          string
-	open           *regexp.Regexp // groups: path; folder (of an AGENTS.md); tag or fence, closed after the content
+	open           *regexp.Regexp // groups: path; folder (of an AGENTS.md); tag or fence, which is closed after the content
 	closers        []string       // texts that end the content; if none, the next opening or the end of the text
 	name           string         // file name if open has no group path
-	mustClose      bool           // an opening without a closer does not count
+	mustClose      bool           // an opening without a closer is not a marker
 	acceptsAnyPath bool           // the frame contains only rules files
 	hint           string         // occurs in every text with this frame; much faster to search than open
 }
@@ -72,7 +72,7 @@ var knownNames = []string{ //nolint:gochecknoglobals // an immutable list
 	".cursorrules", ".windsurfrules", ".clinerules", ".roorules", ".goosehints", ".rules", ".continuerules", ".aider.conventions.md",
 }
 
-// IsName reports whether a path is usual for a rules file.
+// IsName reports whether a path is usual for rules files.
 func IsName(name string) bool {
 	p := strings.ToLower(strings.ReplaceAll(name, `\`, "/"))
 	base := path.Base(p)
@@ -87,7 +87,7 @@ func Find(text string) []File {
 		found = append(found, markers[i].find(text)...)
 	}
 	slices.SortStableFunc(found, func(a, b File) int { return cmp.Compare(a.Start, b.Start) })
-	// A frame inside a file, such as a quotation, is part of the file.
+	// A frame inside a file is part of the file; it is, for example, a quotation.
 	out := found[:0]
 	for _, f := range found {
 		if len(out) == 0 || f.Start >= out[len(out)-1].End {
@@ -121,7 +121,7 @@ func (m *marker) find(text string) (found []File) {
 		}
 		closed := false
 		for _, c := range closers {
-			// A closer can start with the line feed before the content, and can be the next opening.
+			// A closer can start with the line feed before the content. It can also be the next opening.
 			if i := strings.Index(text[f.Start-1:min(f.End+len(c)-1, len(text))], c); i >= 0 {
 				f.End, closed = max(f.Start-1+i, f.Start), true
 			}
@@ -147,7 +147,8 @@ func (m *marker) find(text string) (found []File) {
 // begins a file.
 const clineRules = "# Rules\n## "
 
-// Groups come in pairs: the next file's name, and an empty group where the content starts.
+// The groups come in pairs: the first matches the next file's name, and the second is empty and marks the start of the
+// content.
 var (
 	clineNextFile = regexp.MustCompile(`\n\n## (?:([^\n]+)\n()# |((?:Workspace|Global) AGENTS\.md)\n())`)
 	codexNextFile = regexp.MustCompile(`\r?\n--- project-doc ---\r?\n()()`)

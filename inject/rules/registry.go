@@ -22,17 +22,17 @@ const RegistryName = "_rules.json"
 // State is the state of a section's measurement.
 type State string
 
-// The states. A finished or stopped section stays registered, because the measured sessions still cut it.
+// The states. A finished or stopped section stays registered, because sessions that were measured still cut it.
 const (
 	Queued    State = "queued"
 	Measuring State = "measuring"
-	Finished  State = "finished" // by a verdict
+	Finished  State = "finished" // ended by a verdict
 	Stopped   State = "stopped"  // by a person
 )
 
-// RegisteredSection is a section registered by a person for measurement. Each version of the text has an entry.
+// RegisteredSection is a section registered ended by a person for measurement. Each version of the text has an entry.
 type RegisteredSection struct {
-	File           string  `json:"file"`    // last element in the file path
+	File           string  `json:"file"`    // last element of the file path
 	Section        string  `json:"section"` // section name in the file
 	Hash           string  `json:"hash"`
 	Path           string  `json:"path,omitempty"` // absolute file path at registration
@@ -42,9 +42,9 @@ type RegisteredSection struct {
 	Verdict        string  `json:"verdict,omitempty"` // verdict that ended the measurement
 
 	Picks            int64   `json:"picks,omitempty"`  // rewarded sessions in the planned trial; 0 if no trial is planned
-	DetectableEffect float64 `json:"detect,omitempty"` // smallest effect detected by the planned trial, in hundredths of the reward
+	DetectableEffect float64 `json:"detect,omitempty"` // smallest effect that the planned trial detects, in hundredths of the reward
 
-	Forbids string    `json:"forbids,omitempty"` // prohibition in a section registered with --force
+	Forbids string    `json:"forbids,omitempty"` // prohibition in the section, if it was registered with --force
 	Added   time.Time `json:"added"`
 	Began   time.Time `json:"began,omitzero"` // sessions that started earlier are not measured
 	Ended   time.Time `json:"ended,omitzero"`
@@ -74,7 +74,7 @@ type Registry struct {
 // Path returns the registry's path in a lessons folder.
 func Path(lessons string) string { return filepath.Join(lessons, RegistryName) }
 
-// Read reads a registry. For a missing file, the registry is empty.
+// Read reads a registry. If the file is missing, the registry is empty.
 func Read(path string) (*Registry, error) {
 	raw, err := file.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -106,9 +106,9 @@ func Parse(name string, raw []byte) (*Registry, error) {
 	return &r, nil
 }
 
-// SetStarts sets, for this process, when each measurement starts, and returns r. before is the previous registry, read
-// by this process; now is when the process read r. A new measurement starts at now or later, because the model may have
-// seen the section in earlier sessions.
+// SetStarts sets, for this process, when each measurement starts, and returns r. before is the registry that this
+// process read previously; now is when the process read r. A new measurement starts at now or later, because the model
+// may have seen the section in earlier sessions.
 func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]
@@ -126,8 +126,8 @@ func (r *Registry) SetStarts(before *Registry, now time.Time) *Registry {
 	return r
 }
 
-// Delay moves the starts by d, and returns r. The delay lets all replicas read a new section first, so that no replica
-// cuts the section in a session while another keeps it.
+// Delay moves the starts by d, and returns r. During the delay, all replicas can read a new section. Otherwise, one
+// replica could cut the section in a session while another keeps it.
 func (r *Registry) Delay(d time.Duration) *Registry {
 	for i := range r.starts {
 		r.starts[i] = r.starts[i].Add(d)
@@ -149,8 +149,8 @@ func (r *Registry) Index(arm trial.Arm) (i int, ok bool) {
 	return i, i >= 0
 }
 
-// Update changes the registry under a lock that excludes other processes. If change fails or changes nothing, nothing
-// is written.
+// Update changes the registry under a lock that excludes other processes. If change fails or changes nothing, Update
+// writes nothing.
 func Update(path string, change func(list []RegisteredSection) ([]RegisteredSection, error)) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil { //nolint:gosec // every user may read the folder of the lessons
 		return fmt.Errorf("register sections: %w", err)

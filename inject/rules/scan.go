@@ -36,7 +36,7 @@ type SeenSection struct {
 	TokensPerRequest int     `json:"tokens_per_request"`
 	TokensPerSession int     `json:"tokens_per_session"`
 	InputShare       float64 `json:"input_share"`
-	Forbids          string  `json:"forbids,omitempty"` // word that makes the section a prohibition
+	Forbids          string  `json:"forbids,omitempty"` // words that make the section a prohibition
 	Problem          string  `json:"problem,omitempty"` // why the section cannot be measured
 
 	tokens int64
@@ -49,11 +49,11 @@ type Scan struct {
 	order    []*SeenFile
 }
 
-// noEnd is the SeenFile.Problem for a file without an end marker in a user message.
+// noEnd is the SeenFile.Problem of a file in a user message that has no end marker.
 const noEnd = "no marker ends the file in the user's message, so precept cannot remove a section from it"
 
-// Add adds a session. Add the newest session first, because Files lists the first version added. head holds the
-// passages before the first answer; input is the number of input tokens, or 0 if unknown.
+// Add adds a session. Add the newest session first, because Files lists the version that was added first. head holds
+// the passages before the first answer; input is the number of input tokens, or 0 if unknown.
 func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	s.Sessions++
 	requests = max(requests, 1)
@@ -68,7 +68,7 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 				continue
 			}
 			seen[f.Name] = append(same, content)
-			if len(same) > 0 { // some agents write no folder, so names can repeat
+			if len(same) > 0 { // some agents write no folder, so several files can have the same name
 				f.Name = fmt.Sprintf("%s (%d)", f.Name, len(same)+1)
 			}
 			s.add(&f, content, requests, input)

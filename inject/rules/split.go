@@ -11,13 +11,13 @@ import (
 // Section is a part of a rules file that can be measured alone: a heading with its content, a bullet at the left
 // margin, or the introduction before the first bullet.
 type Section struct {
-	Name       string // heading, or a bullet's first words; unique in the file
+	Name       string // the heading or the bullet's first words; unique in the file
 	Level      int    // heading level; otherwise 0
 	Start, End int    // offsets without blank lines at the end
 	BodyStart  int    // where the content after the heading starts, or Start without a heading
-	Parent     int    // the enclosing section's index; -1 if none
+	Parent     int    // index of the enclosing section; -1 if none
 	Empty      bool   // a heading without content
-	WholeFile  bool   // has all the file's content except headings
+	WholeFile  bool   // the section has all of the file's content except headings
 	Repeated   bool   // the text occurs more than once in the file
 }
 
@@ -36,13 +36,13 @@ var (
 type line struct {
 	start, end  int // offsets; end includes the line ending
 	text        string
-	level       int // level of a heading beginning here; 0 if none
+	level       int // level of the heading that begins here; 0 if none
 	title       string
-	isUnderline bool // underlines a heading on the line before
-	isCode      bool // in a code block, or a code fence
+	isUnderline bool // the line underlines a heading on the line before
+	isCode      bool // the line is in a code block, or is a code fence
 }
 
-// Split returns the sections in order, an outer section before the inner ones.
+// Split returns the sections in order. An outer section comes before its inner sections.
 func Split(file string) []Section {
 	lines := readLines(file)
 	s := splitter{file: file, lines: lines}
@@ -76,7 +76,7 @@ func readLines(file string) []line {
 		}
 		switch {
 		case len(lines) == 0 && l.text == "---":
-			inFrontmatter, l.isCode = true, true // as in .mdc files
+			inFrontmatter, l.isCode = true, true // .mdc files have a frontmatter
 		case inFrontmatter:
 			l.isCode, inFrontmatter = true, l.text != "---"
 		case openFence != "":
@@ -128,7 +128,7 @@ func isText(l *line) bool { return l.text != "" && l.level == 0 && !l.isUnderlin
 type splitter struct {
 	file         string
 	lines        []line
-	headingsOnly bool // no bullets and introductions
+	headingsOnly bool // do not add bullets and introductions
 	sections     []Section
 }
 
@@ -177,8 +177,8 @@ func (s *splitter) addBullets(from, to, parent int, intro bool) {
 	}
 }
 
-// bulletEnd returns the index of the first line that does not belong to the bullet in line i: the next bullet, or text
-// at the left margin after a blank line.
+// bulletEnd returns the index of the first line that does not belong to the bullet in line i. That is the next bullet,
+// or text at the left margin after a blank line.
 func (s *splitter) bulletEnd(i, to int) int {
 	for n := i + 1; n < to; n++ {
 		l := &s.lines[n]

@@ -44,8 +44,8 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 type Span struct{ Start, End int }
 
 // Locate returns a section's places in text, each with the blank lines after it. It stops after two places, because
-// only a unique place can be cut. lines is what Lines returns for the section. boundaries are ascending offsets where a
-// message part begins without a line ending before.
+// only a unique place can be cut. lines is what Lines returns for the section. boundaries are the offsets, in ascending
+// order, at which a message part begins without a line ending before it.
 func Locate(text string, lines []string, boundaries ...int) []Span {
 	if len(lines) == 0 {
 		return nil
@@ -104,9 +104,9 @@ func matchLines(text string, at int, lines []string, boundaries []int) (end int,
 	return at, true
 }
 
-// skipLineEnd skips trailing blanks and a line ending and, with skipBlankLines, the blank lines after it. endings is
-// the number of line endings. A boundary between two text parts counts as two line endings, because the client may have
-// split the text at a blank line.
+// skipLineEnd skips trailing blanks and a line ending. If skipBlankLines is true, it also skips the blank lines after
+// them. endings is the number of line endings. A boundary between two text parts counts as two line endings, because
+// the client may have split the text at a blank line.
 func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (next, endings int) {
 	for next = at; ; {
 		i := next
@@ -144,11 +144,11 @@ func skipLineEnd(text string, at int, boundaries []int, skipBlankLines bool) (ne
 	}
 }
 
-// MaxHead limits how many bytes in a request are searched for sections.
+// MaxHead is the maximum number of bytes in a request that are searched for sections.
 const MaxHead = 256 << 10
 
-// LocateFramed locates a section inside rules files, with at most two spans in each file. A file without a known end is
-// skipped, because the user's words can follow.
+// LocateFramed locates a section inside rules files. It returns at most two spans in each file. It skips a file without
+// a known end, because the user's words may follow that file.
 func LocateFramed(text string, lines []string, boundaries ...int) (places []Span) {
 	for _, f := range Find(text) {
 		if f.Unterminated {
@@ -184,7 +184,7 @@ func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	return false
 }
 
-// AddEmptiedHeadings adds a cut for each heading left without content by the cuts from Locate.
+// AddEmptiedHeadings adds a cut for each heading that the cuts from Locate leave without content.
 func AddEmptiedHeadings(text string, cuts []Span) []Span {
 	regions := []Span{{0, len(text)}}
 	for _, f := range Find(text) {
@@ -201,7 +201,7 @@ func AddEmptiedHeadings(text string, cuts []Span) []Span {
 	return cuts
 }
 
-// addHeadingsIn tests the headings in a region in reverse order, inner before outer.
+// addHeadingsIn tests the headings in a region in reverse order, so that inner headings come before outer headings.
 func addHeadingsIn(text string, r Span, cuts []Span) []Span {
 	sections := headings(text[r.Start:r.End])
 	for _, sec := range slices.Backward(sections) {

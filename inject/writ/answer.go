@@ -8,7 +8,7 @@ const (
 	answerEnd   = "[END LESSON]\n"
 )
 
-// Answer formats a command's result for the agent. The text must be precept's own words, or safe for a model by
+// Answer formats a command's result for the agent. The text must be precept's own words, or must have been made safe by
 // lesson.SanitizeLine.
 func Answer(command string, ok bool, result string, lines ...string) string {
 	word := "OK"

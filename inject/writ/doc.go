@@ -1,6 +1,6 @@
-// Package writ parses the /lesson commands in an assistant's reply, and formats the answers. The callers decide on
+// Package writ parses the /lesson commands in an assistant's reply, and formats the answers. The callers take care of
 // permissions and storage.
 //
-// The hazard: agents also write about commands, in prose, quotations and program text. A command must therefore start a
-// line; fenced, quoted or indented code is ignored.
+// The hazard: agents also write about commands, in prose, quotations and program text. Therefore, a command must be at
+// the start of a line, and fenced, quoted or indented code is ignored.
 package writ

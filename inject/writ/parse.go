@@ -40,8 +40,8 @@ const (
 	textEnd     = "/endlesson" // ends a text with several lines
 )
 
-// Parse returns at most MaxCommands commands from a reply; if there are more, the last has a Problem. The last line of
-// a truncated reply is ignored, because it can be incomplete.
+// Parse returns at most MaxCommands commands from a reply. If there are more, the last command returned has a Problem.
+// Parse ignores the last line of a truncated reply, because that line can be incomplete.
 func Parse(reply string, truncated bool) []Command {
 	if truncated {
 		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
@@ -62,7 +62,7 @@ func Parse(reply string, truncated bool) []Command {
 	return out
 }
 
-// withoutAnswers removes precept's own text. Otherwise an agent that repeats the advertisement would seem to give
+// withoutAnswers removes precept's own text. Otherwise, an agent that repeats the advertisement would seem to give
 // commands.
 func withoutAnswers(reply string) string {
 	var out strings.Builder
@@ -81,7 +81,7 @@ func withoutAnswers(reply string) string {
 // reader reads a reply line by line, and tracks code fences.
 type reader struct {
 	rest  string
-	fence string // the open code fence, or empty
+	fence string // the marker of the open code fence, or empty
 }
 
 func (r *reader) line() (string, bool) {
@@ -98,7 +98,8 @@ func (r *reader) line() (string, bool) {
 	return line, true
 }
 
-// cutCommand returns the text after commandMark. More than three blanks before it mean program text.
+// cutCommand returns the text after commandMark. If more than three blanks precede commandMark, the line is program
+// text and ok is false.
 func cutCommand(line string) (rest string, ok bool) {
 	text := strings.TrimLeft(line, " ")
 	rest, ok = strings.CutPrefix(text, commandMark)
@@ -109,7 +110,7 @@ func cutCommand(line string) (rest string, ok bool) {
 	return rest, rest != ""
 }
 
-// read parses a command, and the further lines if the text has several.
+// read parses a command. If the command's text has several lines, read consumes them.
 func (r *reader) read(line string) Command {
 	signature, text, isOneLine := strings.Cut(line, ": ")
 	verb, words, _ := strings.Cut(line, " ")
