@@ -8,7 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// All sessions under names beyond the limit share the category for agent "other", also after a restart and in a clone.
+// Sessions of all agents beyond the limit share the category for the agent "other". This is also true after a restart
+// and in a clone.
 func TestAgentNamesAddFewCategories(t *testing.T) {
 	c := bandit.New()
 	scopes, all := map[string]bool{}, []trial.Delta(nil)

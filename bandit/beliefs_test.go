@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// A leaning lesson, one that probably helps, is withheld less often. The field n1 counts injected sessions, s1 sums
-// residuals (reward less expected reward), and nu counts matches without a pick.
+// A leaning lesson is one that probably helps, and is therefore withheld less often. The n1 field counts injected
+// sessions, s1 sums residuals (reward minus expected reward), and nu counts matches without a pick.
 func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	for _, tc := range []struct {
 		picks    int
@@ -24,8 +24,8 @@ func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	}
 }
 
-// A trusted lesson is rarely withheld. If the trust did not end, detecting a harmful lesson with early luck would take
-// ten times as long.
+// A trusted lesson is rarely withheld. If the trust did not end, it would take ten times as long to detect a harmful
+// lesson that was lucky at first.
 func TestTrustedNeedsMeanWellAboveZero(t *testing.T) {
 	for _, tc := range []struct {
 		picks int64
@@ -67,7 +67,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 // PosteriorFromCounters ignores open sessions and the order of rewards. Posterior depends on both.
 func TestPosteriorFromCountersIgnoresOrder(t *testing.T) {
 	lessonA := lesson("a")
-	turned, mixed := bandit.New(), bandit.New() // equal sums; the residuals become negative in turned, and alternate in mixed
+	turned, mixed := bandit.New(), bandit.New() // with equal sums; the residuals become negative in turned, and alternate in mixed
 	for i := range 20 {
 		level := 0.1
 		if i >= 10 {

@@ -8,8 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// addDay adds n injected picks of arm a, and n/4 withheld picks. meanResidual is the mean reward less the expected
-// reward. The fields n1 and s1 count injected picks and sum residuals, and n0 and s0 do so for withheld picks.
+// addDay adds n injected picks of arm a, and n/4 withheld picks. meanResidual is the mean of the reward minus the
+// expected reward. The n1 and s1 fields hold the count and the summed residuals for injected picks, and n0 and s0 those
+// for withheld picks.
 func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
@@ -79,7 +80,7 @@ func TestSnapshotCountIsLimited(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {
 		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.FixedScale), delta("a@1", "s1", int32(i/3000), 1)})
-		if i%97 == 0 { // withdraws a reward
+		if i%97 == 0 { // withdraw a reward
 			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.FixedScale), delta("a@1", "s1", int32(i/3000), -1)})
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// newMeasuredChooser returns a chooser with n rewarded picks of lesson a, withheld with probability eps.
+// newMeasuredChooser returns a chooser with n rewarded picks of lesson a, which is withheld with probability eps.
 func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 	for i := range n {
@@ -32,8 +32,8 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// The holdout rule "prove" withholds a lesson in 20% of the sessions until the measurement is concluded, then in 5%. A
-// proof of harm is not a conclusion.
+// Until the measurement is concluded, the holdout rule "prove" withholds a lesson in 20% of the sessions, and
+// afterwards in 5%. A proof of harm is not a conclusion.
 func TestHoldoutProveEndsAtConclusion(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, tc := range []struct {

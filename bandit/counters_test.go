@@ -26,7 +26,7 @@ func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 	}
 }
 
-// A lesson is benched (expected to harm) while its mean is below -0.25 standard deviations.
+// A lesson is benched (expected to harm) as long as its mean is below -0.25 standard deviations.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
 	before := bandit.Posterior{}
@@ -231,7 +231,7 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	}
 }
 
-// Binary rewards have the variance 0.24. With graded rewards, between 0 and 1, the variance is measured.
+// Binary rewards have the variance 0.24. If there are graded rewards (between 0 and 1), the variance is measured.
 func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	c := bandit.New()
 	add := func(n int64, field string, v float64) {

@@ -162,7 +162,8 @@ func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 	checkShare("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
-// Other objectives withhold the full share until the lesson is proven. In a trial, the trial's share is withheld.
+// Objectives other than uplift withhold the full share until the lesson is proven. In a trial, the trial's share is
+// withheld.
 func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
@@ -271,8 +272,8 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 	}
 }
 
-// The loop warning is a forced pick, made once per session whatever the belief, but never in a control session. The
-// warning is not a match.
+// The loop warning is a forced pick: it is picked once per session, whatever the belief is, but never in a control
+// session. The warning is not a match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.3, MatchEffect: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, MatchEffect: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
@@ -364,8 +365,8 @@ func TestSessionKeepsFirstLessonText(t *testing.T) {
 	}
 }
 
-// A pick's offset is the expected reward without the lesson: the base, the damped match effects, and the effects of the
-// other injected lessons, summed.
+// A pick's offset is the expected reward without the lesson. It is the sum of the base, the damped match effects, and
+// the effects of the other injected lessons.
 func TestOffsetsMatchTheFormula(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.06, MatchEffect: -0.1 / bandit.Damping}, "b": {Mean: 0.04, MatchEffect: 0.05 / bandit.Damping},

@@ -36,8 +36,8 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	return out
 }
 
-// A planned trial ends after a fixed number of rewarded picks, here 60. The chooser counts picks in open sessions, the
-// report does not.
+// A planned trial ends after a fixed number of rewarded picks, here 60. The chooser counts picks in open sessions, but
+// the report does not.
 func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	lessonA := lesson("a")
@@ -83,8 +83,8 @@ func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 	}
 }
 
-// A loop warning may come before the first matching lesson. The centre, the expected reward recorded at the first
-// decision, then stays. AnyInjected counts the later lessons, but not the warning.
+// A loop warning may come before the first matching lesson. The centre (the expected reward recorded at the first
+// decision) then stays the same. AnyInjected counts the later lessons, but not the warning.
 func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	treated, control := 0, 0
@@ -121,8 +121,8 @@ func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	}
 }
 
-// Lessons fill the room (a limit in bytes) by rank, before they are withheld at random. A withheld lesson uses room,
-// too.
+// Lessons fill the room (a limit in bytes) in the order of their ranks, before they are withheld at random. So a
+// withheld lesson also uses room.
 func TestDecidePicksOnlyLessonsThatFitRoom(t *testing.T) {
 	list := lessons("a", "b", "c", "d")
 	for i, size := range []int{600, 700, 500, 100} {

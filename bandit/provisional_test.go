@@ -71,8 +71,8 @@ type chooserState struct {
 	n, sum  float64
 }
 
-// snapshot returns the beliefs and the baseline, which a provisional reward changes, and the measurements, which must
-// stay.
+// snapshot returns the beliefs and the baseline, which a provisional reward changes, and the measurements, which it
+// must not change.
 func snapshot(c *bandit.Chooser) (s chooserState) {
 	for _, action := range lessons("a", "b") {
 		s.stats = append(s.stats, c.TrialCounters().Stats(action.Arm))

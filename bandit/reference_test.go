@@ -22,8 +22,8 @@ func (s armSums) addTo(c *bandit.Chooser, arm string, day int32) {
 	}
 }
 
-// solve returns the mean and variance of the lesson's effect and of the match effect, with the formulas in the
-// specification. In a session with a match, the expected residual (reward less predicted reward) is the match effect,
+// solve returns the mean and variance of the lesson's effect and of the match effect, according to the formulas in the
+// specification. In a session with a match, the expected residual (reward minus predicted reward) is the match effect,
 // plus the lesson's effect if the lesson was injected.
 func (s armSums) solve(p bandit.Priors, mu0 float64) (mean, variance, matchEffect, matchVariance float64) {
 	a := 1/p.MatchVariance + (s.n0+s.nu+s.n1)/p.RewardVariance
@@ -83,7 +83,7 @@ func TestPosteriorMatchesFormulas(t *testing.T) {
 	})
 }
 
-// Refit uses the lessons with at least five injected picks, and ten pseudo-lessons at the default priors.
+// Refit uses the lessons with at least five injected picks, and ten pseudo-lessons that have the default priors.
 func TestRefitMatchesThreeEMSteps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -202,7 +202,7 @@ func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	}
 }
 
-// A unit, here a run with several sessions, has one budget of picks. Withheld lessons also use it.
+// A unit (here a run with several sessions) has one budget of picks. Withheld lessons use the budget as well.
 func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{

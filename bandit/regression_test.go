@@ -16,7 +16,7 @@ func sessionWithFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", StartUnix: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
-// easyMornings returns n sessions. In the morning 80% succeed, in the evening 40%.
+// easyMornings returns n sessions, of which 80% succeed in the morning and 40% in the evening.
 func easyMornings(n int) (deltas [][]trial.Delta) {
 	r := seededRand("mornings")
 	for i := range n {

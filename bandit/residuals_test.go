@@ -42,8 +42,8 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// Contribution returns the chooser's residuals (reward less expected reward), and the deltas for the trial's counters,
-// which trial.Assignment.Contribution computes.
+// Contribution returns the chooser's residuals (reward minus expected reward), and the deltas for the trial's counters
+// that trial.Assignment.Contribution computes.
 func TestContributionMatchesFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)

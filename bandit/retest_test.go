@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addRewardedPicks withholds half the picks. Injected picks succeed and withheld picks fail, except for every tenth
-// pick.
+// addRewardedPicks adds picks, half of which are withheld. Except for every tenth pick, injected picks succeed and
+// withheld picks fail.
 func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 	for i := range picks {
 		y := float64(i % 2)
@@ -39,8 +39,8 @@ func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model strin
 	return 0
 }
 
-// Lesson a is proven on model-a. With bandit.retest, a new model's sessions withhold the full share until that model
-// has evidence.
+// Lesson a is proven on model-a. With bandit.retest, the full share is withheld in a new model's sessions until there
+// is evidence on that model.
 func TestRetestRestoresHoldoutOnNewModel(t *testing.T) {
 	for _, holdout := range []bandit.Holdout{bandit.Prove, bandit.Earn} {
 		c := bandit.New()

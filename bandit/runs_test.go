@@ -26,8 +26,8 @@ type runWorld struct {
 	spills       bool    // the effect is on all agents in the run
 }
 
-// estimate returns the measured effect and the standard error. If coinsByRun is true, the run is randomized, otherwise
-// the session. If countedByRun is true, the run is one observation, otherwise each session is.
+// estimate returns the measured effect and the standard error. If coinsByRun is true, the run is randomized; otherwise
+// each session is. If countedByRun is true, the run is one observation; otherwise each session is.
 func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
@@ -81,8 +81,8 @@ func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, 
 	return effect, math.Sqrt((zz/n - effect*effect) / n)
 }
 
-// summarizeEstimates simulates many experiments, and returns the mean and the standard deviation of the estimated
-// effects, and the share of estimates more than 1.96 standard errors away from 0.
+// summarizeEstimates simulates many experiments. It returns the mean and the standard deviation of the estimated
+// effects, and the share of estimates that are more than 1.96 standard errors away from 0.
 func (w runWorld) summarizeEstimates(simulations int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(simulations) { //nolint:gosec // not negative
@@ -96,7 +96,8 @@ func (w runWorld) summarizeEstimates(simulations int, coinsByRun, countedByRun b
 	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
 }
 
-// A unit is a run with several member sessions. A lesson is injected for all members or withheld for all.
+// A unit is a run with several member sessions. A lesson is either injected for all members or withheld for all
+// members.
 func TestDecideSharedGivesMembersSamePicks(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}

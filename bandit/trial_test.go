@@ -8,7 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// During the trial, half the sessions withhold the lesson. The trial ends when the interval has the half-width Until.
+// During the trial, the lesson is withheld in half the sessions. The trial ends when the interval has the half-width
+// Until.
 func TestTrialEndsAtIntervalWidth(t *testing.T) {
 	c := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}

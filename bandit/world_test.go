@@ -18,7 +18,7 @@ type world struct {
 	matches int // mean number of matching lessons per session
 }
 
-// simulatedLesson is a lesson that matches hard sessions more often if hard is positive.
+// simulatedLesson is a lesson with a known effect. If hard is positive, it matches hard sessions more often.
 type simulatedLesson struct {
 	bandit.Action
 	effect, hard float64

@@ -16,8 +16,8 @@ func TestParseReadsEachFeedbackKind(t *testing.T) {
 	long := strings.Repeat("x", feedback.MaxID+1)
 	for _, tc := range []struct {
 		name, body string
-		want       feedback.Post // correction and comment are not compared
-		fault      string        // part of the error
+		want       feedback.Post // compared except for correction and comment
+		fault      string        // text in the error; empty for no error
 	}{
 		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"rejection", `{"request_id":"r","type":"rejection"}`, feedback.Post{RequestID: "r", Entry: feedback.Entry{Source: "user", Type: "rejection", Score: 0, Tier: 1}}, ""},
@@ -144,7 +144,7 @@ func TestWithReceiptSetsIDTimeAndHash(t *testing.T) {
 	}
 }
 
-// Parse derives the tier from the source: a system's feedback gets the verifier tier.
+// Parse derives the tier from the source. Feedback from a system gets the verifier tier.
 func TestParseKeepsValidPostFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")

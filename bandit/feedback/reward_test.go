@@ -79,7 +79,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	})
 }
 
-// A score of 1 by a new rater in the highest tier does not lower a reward in that tier.
+// A score of 1 from a new rater in the highest tier does not lower a reward in that tier.
 func TestRewardIncludesNewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := drawEntries(t)
@@ -94,7 +94,8 @@ func TestRewardIncludesNewRater(t *testing.T) {
 	})
 }
 
-// Reward iterates over maps, and a floating-point sum depends on the order. Entries without a tier are ignored.
+// Reward iterates over maps, and a floating-point sum depends on the order of the terms. Entries without a tier are
+// ignored.
 func TestRewardIsDeterministic(t *testing.T) {
 	var entries []feedback.Entry
 	for i := range 12 {
@@ -168,8 +169,8 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	}
 }
 
-// Until a merge or a revert ends the work, all checks by a webhook count as one rater with the lowest score. A person
-// has priority.
+// Until a merge or a revert ends the work, all checks from a webhook count as one rater with the lowest score. A
+// person's entry has priority.
 func TestWorkEndReplacesChecks(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	entry := func(rater, stage string, minute int, score float64) feedback.Entry {

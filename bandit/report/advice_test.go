@@ -42,7 +42,7 @@ func TestNextActionDependsOnStateAndVerdict(t *testing.T) {
 	}
 }
 
-// The note explains a claimed effect although the interval contains 0.
+// The note explains why an effect is claimed although the interval contains 0.
 func TestVerdictWithZeroInIntervalHasNote(t *testing.T) {
 	for _, a := range report.Advices() {
 		measured := strings.HasPrefix(string(a.Verdict), "proven") || a.Verdict == report.Helps || a.Verdict == report.Harms

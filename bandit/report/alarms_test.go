@@ -11,7 +11,8 @@ import (
 )
 
 // Of 30 reports on 200 lessons, evaluated daily for 100 days, at most two have a false alarm. The checks find a lesson
-// withheld 25% more often than stated, and a lesson with rewards in 60% of injected and 40% of withheld sessions.
+// that is withheld 25% more often than stated, and a lesson with rewards in 60% of the injected and 40% of the withheld
+// sessions.
 func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 	const lessons, days, perDay, reports = 200, 100, 30, 30
 	r := seededRand("list")

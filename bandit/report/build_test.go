@@ -28,7 +28,7 @@ type armSessions struct {
 	unrewardedInjected, unrewardedWithheld int     // sessions closed without a reward
 	day                                    int32   // 0 means today
 	injectedTier                           int     // reward tier in injected sessions; 0 means 1
-	controlled                             bool    // control sessions, in which each lesson is withheld
+	controlled                             bool    // the sessions are control sessions, in which every lesson is withheld
 }
 
 // addArmSessions adds the sessions' counts to the chooser. It computes the deltas for each kind of session once,
@@ -80,7 +80,7 @@ func newInput(c *bandit.Chooser, slugs ...string) report.Input {
 	return withChooser(report.Input{Now: noon, Lessons: newLessons(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// lessonRow builds a report on c, after the edits to the report input, and returns the row for the lesson "a".
+// lessonRow applies the edits to the report input, builds a report on c, and returns the row for the lesson "a".
 func lessonRow(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := newInput(c, "a")
@@ -192,7 +192,7 @@ func TestHelpsNeedsMoreThanIntervalAboveZero(t *testing.T) {
 }
 
 // The verdict "helps" needs 50 rewarded sessions with the lesson and 50 without. A smaller holdout can widen a later
-// interval until it contains 0. The verdict stays, because the narrower interval excluded 0 before.
+// interval until it contains 0. The verdict stays, because an earlier, narrower interval excluded 0.
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
 	addArmSessions(few, "a", armSessions{epsilon: 0.2, injected: 160, withheld: 40, injectedRate: 0.9, withheldRate: 0.4})
@@ -438,7 +438,8 @@ func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	}
 }
 
-// Caution(outcome, better, worse) compares how far the lesson's rewards were above and below the expected rewards.
+// Caution(outcome, better, worse) compares how far the lesson's rewards were above the expected rewards with how far
+// they were below.
 func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	for _, tc := range []struct {
 		outcome       string

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// NeedsPicks and NeedsSessions are the numbers of further picks (sessions for which the lesson is chosen) and of
-// further sessions until a verdict is likely.
+// NeedsPicks is the number of further picks (sessions for which the lesson is chosen) until a verdict is likely.
+// NeedsSessions is the number of further sessions until then.
 func TestRowPredictsVerdictDate(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6})

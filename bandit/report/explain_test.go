@@ -227,7 +227,7 @@ func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 			case *row.Lo >= -0.03 && *row.Hi <= 0.03:
 				want = report.NoEffect
 			}
-			if want == report.Unproven && row.Verdict == report.Benched { // depends on the chooser's belief
+			if want == report.Unproven && row.Verdict == report.Benched { // this depends on the chooser's belief
 				continue
 			}
 			if row.Verdict != want {

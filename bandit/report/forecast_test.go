@@ -26,8 +26,8 @@ func reportWithCosts(effect float64) report.Report {
 	return report.Build(in)
 }
 
-// Half the picks have a reward, so a trial with 400 rewarded picks needs 800 sessions. The lost reward follows from the
-// chooser's belief.
+// Half the picks have a reward, so a trial with 400 rewarded picks needs 800 sessions. The lost reward is computed from
+// the chooser's belief.
 func TestForecastComputesTrialCost(t *testing.T) {
 	r := reportWithCosts(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
@@ -46,7 +46,7 @@ func TestForecastComputesTrialCost(t *testing.T) {
 			t.Errorf("Forecast(400 picks): %s = %v, want %v", field, x.got, x.want)
 		}
 	}
-	// A lesson without rewards uses the whole report's share of rewarded sessions.
+	// For a lesson without rewards, the forecast uses the share of rewarded sessions in the whole report.
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {

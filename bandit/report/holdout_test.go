@@ -19,7 +19,7 @@ import (
 
 type holdoutResult struct {
 	gained   float64 // reward from the injected lessons
-	possible float64 // the gain if the best matching lessons were always injected
+	possible float64 // reward that would be gained if the best matching lessons were always injected
 	helpful  int
 	found    int // lessons that help, by their verdict
 	claims   int // verdicts that a lesson helps or harms
@@ -33,7 +33,7 @@ type demoWorld struct {
 	lessons []report.Lesson
 	effects []float64
 	hard    []float64        // change in a lesson's match rate per unit of difficulty
-	claimed []report.Verdict // each lesson's latest verdict that the lesson helps or harms
+	claimed []report.Verdict // by lesson: the latest verdict that the lesson helps or harms
 }
 
 // closedAfter is the number of later sessions after which a session closes.
@@ -164,7 +164,7 @@ func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []holdoutResul
 	return all, sum
 }
 
-// standardError returns the standard error of the ratio between two sums over all results.
+// standardError returns the standard error of the ratio of two sums over all results.
 func standardError(all []holdoutResult, numerator, denominator func(holdoutResult) float64) float64 {
 	var numSum, denSum float64
 	for _, x := range all {

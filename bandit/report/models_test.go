@@ -11,7 +11,7 @@ import (
 )
 
 // addModelPicks adds picks for a lesson that raises the success rate from 0.2 to 0.9. The error recurs in each session
-// without success.
+// that fails.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5}

@@ -63,8 +63,8 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	}
 }
 
-// AllSessions, the estimate that also uses unrewarded sessions, predicts their rewards from errors. Here, the lesson
-// changes errors only in rewarded sessions, so the predicted rewards would be wrong.
+// AllSessions is the estimate that also uses unrewarded sessions. It predicts their rewards from errors. Here, the
+// lesson changes errors only in rewarded sessions, so the predicted rewards would be wrong.
 func TestNoAllSessionsEffectIfErrorsDiffer(t *testing.T) {
 	r, c := seededRand("differ"), trial.NewCounters()
 	for i := range 2000 {
@@ -90,8 +90,8 @@ func TestNoAllSessionsEffectIfErrorsDiffer(t *testing.T) {
 	}
 }
 
-// A centre is a session's predicted reward. Two kinds of sessions succeed in 90% and in 10%. Centres 0.9 and 0.1 then
-// explain 64% of the variance, equal centres none.
+// A centre is a session's predicted reward. One kind of session succeeds in 90% of the cases, the other in 10%. The
+// centres 0.9 and 0.1 then explain 64% of the variance, and equal centres explain nothing.
 func TestExplainedShareIsCentreVarianceShare(t *testing.T) {
 	for _, tc := range []struct {
 		centres [2]float64

@@ -16,7 +16,7 @@ import (
 )
 
 type narrowWorld struct {
-	facts    float64 // variance share explained by facts before the randomization
+	facts    float64 // share of the variance explained by facts known before the randomization
 	rewarded float64 // share of sessions with a reward
 	prevents float64 // share of errors prevented by a lesson
 	learns   bool    // the chooser predicts rewards by regression
@@ -28,11 +28,11 @@ type narrowWorld struct {
 type intervalCounts struct {
 	lessons                     int
 	missed, missedInAllSessions int     // intervals that excluded the true effect, 0, at any evaluation
-	half, halfAll               float64 // final half-widths, summed
-	explained                   float64 // ExplainedShare, summed
+	half, halfAll               float64 // sum of the final half-widths
+	explained                   float64 // sum of ExplainedShare
 }
 
-const openSessions = 50 // sessions that are open at a time
+const openSessions = 50 // number of sessions that are open at a time
 
 func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	r, c := seededRand(seed), bandit.New()
@@ -131,8 +131,8 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	}
 }
 
-// drawErrors draws an error count, with a higher rate if the reward y is 0. The lessons prevent all but the given
-// share.
+// drawErrors draws an error count, which tends to be higher if the reward y is 0. The lessons prevent all but the given
+// share of the errors.
 func drawErrors(r *rand.Rand, y, share float64) (n int64) {
 	chance := share * 0.15
 	if y == 0 {
@@ -154,7 +154,7 @@ func worldCount(byDefault int) int {
 }
 
 // If facts (agent, hour, tools) explain 30% of the reward variance, a regression on these facts saves at least 5.5% of
-// the picks: a quarter of the share, minus two points. WORLDS=60 gives the figures in docs/decisions.
+// the picks. That is a quarter of the explained share, minus two points. WORLDS=60 gives the figures in docs/decisions.
 func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 	worlds := worldCount(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {

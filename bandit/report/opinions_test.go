@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Opinions count how often a judge found that the agent followed or ignored an injected lesson. They add a report field
-// and one line in the explanation, and change no measured number.
+// Opinions count how often a judge found that the agent followed or ignored an injected lesson. They add a field to the
+// report and one line to the explanation, but change no measured number.
 func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	build := func() report.Report {
 		c := trial.NewCounters()

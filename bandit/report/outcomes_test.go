@@ -165,7 +165,7 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	}
 }
 
-// The test for lower recurrence gets most of the permitted false proofs. An e-value of 600 therefore proves lower
+// Most of the permitted false proofs are reserved for lower recurrence. An e-value of 600 therefore proves lower
 // recurrence, but not fewer errors.
 func TestRecurrenceNeedsLessEvidenceThanErrors(t *testing.T) {
 	c := trial.NewCounters()
@@ -178,7 +178,7 @@ func TestRecurrenceNeedsLessEvidenceThanErrors(t *testing.T) {
 				logE = math.Log(600)
 			}
 			sums := map[string]float64{"n1": 50, "n0": 50, "y1": 5, "y0": 10, "z": -10, "zz": 20}
-			for k := range 4 { // the e-value is the mean over bets (assumed effects) in several sizes
+			for k := range 4 { // the e-value is the mean over bets (assumed effects) of several sizes
 				sums[fmt.Sprintf("w-%d", k+1)] = logE
 			}
 			for field, v := range sums {

@@ -79,7 +79,7 @@ type findingCounts struct {
 	lessons int
 	proven  int // proven falls in recurrence
 	fewer   int // recurrence falls that are not proven
-	wrong   int // findings that recurrence rises, or falls for a lesson that prevents nothing
+	wrong   int // findings that recurrence rises, or that it falls with a lesson that prevents nothing
 	tokens  int // findings about tokens, all wrong, because no lesson changes the tokens
 	reward  int // verdicts that the lesson helps
 }

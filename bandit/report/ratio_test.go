@@ -31,11 +31,11 @@ func simulateCheck(r *rand.Rand, n int, eps, p, injectedRewarded, withheldReward
 	return false
 }
 
-// singleAlarm and alarmFor200Lessons are log alarm thresholds for reports with one and with 200 lessons. The latter has
-// 402 checks: two for each lesson and two for all sessions.
+// singleAlarm and alarmFor200Lessons are the logarithms of the alarm thresholds for a report with one lesson and for a
+// report with 200 lessons. The second report has 402 checks: two for each lesson and two for all sessions.
 var singleAlarm, alarmFor200Lessons = math.Log(minAlarmLevel), math.Log(402 / alarmRate) //nolint:gochecknoglobals // test constants
 
-// isShareImbalanced reports whether the withheld share deviates too far from the propensity.
+// isShareImbalanced reports whether the withheld share deviates too much from the propensity.
 func isShareImbalanced(s trial.Stratum) bool {
 	return assignmentLogE([]trial.Stratum{s}) >= singleAlarm
 }
@@ -73,8 +73,8 @@ func TestChecksDetectWrongRatios(t *testing.T) {
 	assertShare(t, "40% control rewarded, 60% treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return simulateCheck(r, 3000, 0.1, 0.1, 0.6, 0.4, isReportingImbalanced) })
 }
 
-// reportingFailsAtAnyTime runs the reporting check, whether lessons change which sessions have a reward, after every 20
-// sessions. Each session has one to three picks, and 5% are control sessions.
+// reportingFailsAtAnyTime runs the reporting check after every 20 sessions. The check tests whether lessons change
+// which sessions have a reward. Each session has one to three picks, and 5% are control sessions.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -111,7 +111,7 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson floa
 	return false
 }
 
-// A comparison with control sessions would need 6,000 sessions, the check needs 3,000.
+// A comparison with control sessions would need 6,000 sessions, whereas this check needs 3,000.
 func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	r := seededRand("tellers")
 	assertShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
@@ -208,8 +208,8 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
 		t.Errorf("stratum without sessions: bounds = %v, %v, want nil", lo, hi)
 	}
-	// Most sessions with the small holdout succeeded, most with the large one failed. The lesson has no effect in
-	// either stratum, although the pooled means differ by about 45 points.
+	// Most sessions with the small holdout succeeded, and most sessions with the large holdout failed. The lesson has
+	// no effect in either stratum, although the pooled means differ by about 45 points.
 	simpson := []trial.Stratum{
 		{Eps: 0.05, Assigned: [2]int64{50, 950}, Rewarded: rewarded(50, 950), Y: [2]float64{45, 855}},
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
@@ -223,9 +223,9 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	}
 }
 
-// addSessions adds four in five sessions to the first stratum. The withholding probability is the stratum's epsilon
-// times epsFactor. rewarded holds the reward probability, first for withheld and then for injected sessions. The reward
-// tier is random, from 1 to tiers+1.
+// addSessions adds n sessions, four in five of them to the first stratum. The withholding probability is the stratum's
+// epsilon times epsFactor. rewarded holds the reward probability, first for withheld and then for injected sessions.
+// The reward tier is random, from 1 to tiers+1.
 func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

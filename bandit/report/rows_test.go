@@ -12,7 +12,7 @@ import (
 )
 
 // A trial or more feedback is a remedy if it reduces the time by at least a quarter. The last remedy is wider triggers
-// for a rarely picked lesson, and more traffic for others.
+// for a rarely picked lesson, and more traffic for other lessons.
 func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 	usual := armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6}
 	withoutRewards := func(injected, withheld int) armSessions {
@@ -131,7 +131,8 @@ func TestWindowIncludesWholeFirstDay(t *testing.T) {
 	}
 }
 
-// A single lesson's check fails at e-value 1,000. 200 lessons have 402 checks, and the threshold 8,040.
+// The check of a single lesson fails at e-value 1,000. With 200 lessons, there are 402 checks, and the threshold is
+// 8,040.
 func TestAlarmThresholdGrowsWithCheckCount(t *testing.T) {
 	// 122 of 400 picks are withheld instead of 80, so the e-value is about 5,000.
 	c := bandit.New()

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// newSurvey returns a survey (the effect per group of sessions) on a lesson that helps the agent coder by 30 points and
-// has no effect on the agent writer.
+// newSurvey returns a survey (the effect per group of sessions) of a lesson that helps the agent "coder" by 30 points
+// and has no effect on the agent "writer".
 func newSurvey(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))

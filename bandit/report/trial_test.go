@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// addTrialSessions adds n injected and n withheld sessions. injectedWins and withheldWins are the successes.
+// addTrialSessions adds n injected and n withheld sessions. injectedWins and withheldWins are the numbers of successes.
 func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, injectedWins, withheldWins int) {
 	for i := range 2 * n {
 		a := trial.Assignment{StartUnix: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
@@ -71,8 +71,8 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 		}
 	}
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
-	// 130 instead of 100 successes in 200 give p = 0.0024. Two such p-values among six trials are proofs, with the
-	// largest proving p-value 0.05*2/6.
+	// 130 instead of 100 successes in 200 sessions give p = 0.0024. Two such p-values among six trials are proofs,
+	// because the largest p-value that is a proof is then 0.05*2/6.
 	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Evaluated != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
 		t.Errorf("PlannedTrials = %+v, want Planned = 6, Evaluated = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
 	}

@@ -49,7 +49,7 @@ func TestArmSlugHasNoHash(t *testing.T) {
 	}
 }
 
-// The frequency is over all sessions, also control sessions.
+// The frequency is over all sessions, including control sessions.
 func TestPropensityIsInjectionFrequency(t *testing.T) {
 	const sessions = 20_000
 	for _, tc := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {

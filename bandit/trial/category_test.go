@@ -13,7 +13,7 @@ func TestNameWithSeparatorStaysOneCategoryPart(t *testing.T) {
 		{trial.Category("a|b", "gpt", "m"), "a_b", "gpt", "m"},
 		{trial.Category("coder", "g|p|t", "xl"), "coder", "g_p_t", "xl"},
 		{trial.Category("", "", "s"), "", "", "s"},
-		{"a|b|gpt|m", "a|b", "gpt", "m"}, // from an older release
+		{"a|b|gpt|m", "a|b", "gpt", "m"}, // category from an older release
 		{"coder", "coder", "", ""},
 		{"", "", "", ""},
 	} {

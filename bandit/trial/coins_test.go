@@ -43,7 +43,8 @@ func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 	}
 }
 
-// Some hashes withhold each lesson in the right share of sessions, but correlate between lessons.
+// With some hashes, each lesson would be withheld in the right share of sessions, but the coins of different lessons
+// would correlate.
 func TestLessonCoinsAreIndependent(t *testing.T) {
 	const lessons, sessions, eps = 60, 20_000, 0.2
 	names := make([]string, sessions)

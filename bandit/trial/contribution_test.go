@@ -25,9 +25,9 @@ func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// The fields count rewarded sessions (n, and n1 injected, n0 withheld, nu not picked) and sum rewards (y1, y0), effect
-// terms (z) and their squares (zz). told1.2@200000 counts tier 2 rewards in injected sessions with epsilon 0.2. w+1 is
-// a log e-value.
+// The n fields count rewarded sessions (n1 injected, n0 withheld, nu not picked). y1 and y0 are sums of rewards, z is
+// the sum of the effect terms, and zz the sum of their squares. told1.2@200000 counts tier 2 rewards in injected
+// sessions with epsilon 0.2. w+1 is a log e-value.
 func TestContributionMatchesFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 2)
@@ -109,8 +109,8 @@ func TestMatchesInControlSessionsAreCounted(t *testing.T) {
 	}
 }
 
-// A pick with epsilon 0 or 1 adds nothing to the comparison (fields n, z and zz) or to the e-values (fields w+1 to
-// w-6).
+// A pick with epsilon 0 or 1 adds nothing to the comparison (the n, z and zz fields) or to the e-values (the w+1 to w-6
+// fields).
 func TestUnrandomizedPickAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()

@@ -45,7 +45,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 			t.Fatalf("delta = %v, want a maximum for the lesson", d)
 		}
 	}
-	// A replica may read the maxima in any order and repeatedly.
+	// A replica may read the maxima in any order, and several times.
 	other := trial.NewCounters()
 	for _, d := range slices.Backward(all) {
 		other.MergeMaxima([]trial.Delta{d})
@@ -54,7 +54,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	if o := other.Stats("a@1"); o.Maxima.LogEHelps != s.Maxima.LogEHelps || o.Maxima.LogEHarms != s.Maxima.LogEHarms || o.Maxima.ProvenAt != s.Maxima.ProvenAt || o.Maxima.MaxAbove != s.Maxima.MaxAbove {
 		t.Errorf("Maxima after MergeMaxima = %+v, want %+v", o.Maxima, s.Maxima)
 	}
-	other.MergeMaxima(done[0]) // has only sums, which MergeMaxima ignores
+	other.MergeMaxima(done[0]) // done[0] has only sums, which MergeMaxima ignores
 	if other.Stats("a@1").N != 0 {
 		t.Errorf("MergeMaxima(sum deltas): N = %v, want 0", other.Stats("a@1").N)
 	}
@@ -167,7 +167,7 @@ func BenchmarkContribution(b *testing.B) {
 }
 
 // RecentPerDay counts the arm's rewarded picks per day, and ClosedPerDay all closed sessions per day. Both are averages
-// over the last 28 days, or since the first pick or session if that is later.
+// over the last 28 days, or over the time since the first pick or session if that is shorter.
 func TestRatesCoverLastFourWeeks(t *testing.T) {
 	for _, tc := range []struct {
 		days           []int32 // days with a rewarded pick

@@ -19,8 +19,8 @@ func sessionWithPick(eps float64, injected bool, centre float64) *trial.Assignme
 	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Offset: centre, Centre: centre}}}
 }
 
-// weightedReward returns z; its mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected pick
-// and 0 for a withheld pick.
+// weightedReward returns z = (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected pick and 0 for a withheld
+// pick. The mean of z is the effect.
 func weightedReward(y, c, eps float64, injected bool) float64 {
 	if injected {
 		return (y - c) / (1 - eps)
@@ -33,7 +33,7 @@ func weightedReward(y, c, eps float64, injected bool) float64 {
 func TestEvidenceIsMeanBetProduct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
-		var bets [2][6]float64 // products by bet size
+		var bets [2][6]float64 // by bet size: the product
 		for i := range bets {
 			bets[i] = [6]float64{1, 1, 1, 1, 1, 1}
 		}
@@ -125,7 +125,7 @@ func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 	})
 }
 
-// A pick multiplies a bet's product by at least 0.1 and at most 1.9. A bet is an assumed effect.
+// A bet is an assumed effect. A pick multiplies the product of a bet by at least 0.1 and at most 1.9.
 func TestPickKeepsAtLeastATenthOfEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")

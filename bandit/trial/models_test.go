@@ -27,7 +27,7 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 	}
 }
 
-// includedByModel reports for each model whether the arm's evidence includes the model.
+// includedByModel reports, for each model, whether the arm's evidence includes the model.
 func includedByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {
@@ -80,7 +80,8 @@ func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	}
 }
 
-// Model names come from requests, so their number is limited, also in clones and in counters read from a store.
+// Model names come from requests, so their number is limited. The limit also holds in clones and in counters read from
+// a store.
 func TestModelNameCountIsLimited(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}

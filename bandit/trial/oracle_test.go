@@ -106,7 +106,7 @@ func TestStatsEqualDirectCounts(t *testing.T) {
 					want.Matched++
 					if s.rewarded && !l.picked {
 						d := days[s.day]
-						days[s.day] = d // a match without a pick adds the day
+						days[s.day] = d // a match without a pick also adds the day
 					}
 					if !l.picked {
 						continue

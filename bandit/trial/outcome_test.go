@@ -10,7 +10,7 @@ import (
 	"precept/bandit/trial"
 )
 
-const recurred = true // for pickWithOutcomes: the error occurred again
+const recurred = true // argument for pickWithOutcomes: the error occurred again
 
 // pickWithOutcomes returns a session with one pick, closed with the given totals. Before the pick, the session had 3
 // errors, 2 turns, 100 tokens and 5 seconds.
@@ -76,7 +76,7 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 	}
 }
 
-// A reward adds no outcome. An excluded session or a non-random pick adds no outcome, either.
+// A reward adds no outcome. Neither does an excluded session or a pick that was not random.
 func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 4})
 	counted := trial.NewCounters()
@@ -129,7 +129,7 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// A count outcome, such as tokens, has the width 0, and thus no e-value, before 50 picks.
+// Before 50 picks, an outcome that is a count, such as tokens, has width 0 and thus no e-value.
 func TestMeasurementStartsAtAllLessonsMean(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
@@ -137,7 +137,7 @@ func TestMeasurementStartsAtAllLessonsMean(t *testing.T) {
 		t.Errorf("before any session: %+v, want centre 0.5 and width 1 for recurrence, and width 0 for tokens", w)
 	}
 	for i := range 60 {
-		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Totals{Tokens: int64(100 + i)}).ClosingDeltas()) // recurs in half the injected sessions
+		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Totals{Tokens: int64(100 + i)}).ClosingDeltas()) // the error recurs in half the injected sessions
 	}
 	if w := c.NewMeasurement("new@1", 0.2, every, trial.Totals{}); math.Abs(w.Centres[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
 		t.Errorf("new lesson: %+v, want centre 0.25 (all lessons) for recurrence and width 0 for tokens", w)

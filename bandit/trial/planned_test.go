@@ -122,7 +122,7 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	}
 }
 
-// The trial finds the effect in about 80% of runs. Without an effect, the trial reports one in about 5%.
+// The trial finds the effect in about 80% of runs. Without an effect, the trial reports an effect in about 5% of runs.
 func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
@@ -250,11 +250,11 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	checkEvaluation(trial.Evaluation{Entries: 3, Evaluated: true, LastStart: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
 	addReward("eeeeeeee-4", 104, false, 0) // began after the third session
 	checkEvaluation(trial.Evaluation{Entries: 4, Evaluated: true, LastStart: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
-	addReward("aaaaaaaa-5", 102, false, 0) // began with the second session, but its name sorts first
+	addReward("aaaaaaaa-5", 102, false, 0) // began at the same time as the second session, but its name sorts first
 	checkEvaluation(trial.Evaluation{Entries: 5, Evaluated: true, LastStart: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
-// z, a session's term in the effect, is stored in millionths.
+// z is a session's term in the effect, and is stored in millionths.
 func TestPlannedEntryContainsZAndInjection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
@@ -293,7 +293,7 @@ func TestTrialEntriesNeedRandomRewardedPick(t *testing.T) {
 	}
 }
 
-// Trial name and arm decide between equal starts.
+// If starts are equal, the trial name and the arm determine the order.
 func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	c := trial.NewCounters()
 	var want []string
@@ -335,7 +335,7 @@ func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 	}
 }
 
-// A trial needs 50 rewarded picks. With the width 0 or NaN, the trial does not end.
+// A trial needs 50 rewarded picks. If the width is 0 or NaN, the trial does not end.
 func TestTrialByWidthEndsAtWidth(t *testing.T) {
 	for _, until := range []float64{0.9, 0.3, 0.14} {
 		p := &countedPicks{Counters: trial.NewCounters()}

@@ -103,7 +103,7 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 		if got := countersText(shuffled); got != want {
 			t.Fatalf("counters in another order =\n%s\nwant\n%s", got, want)
 		}
-		loaded := trial.NewCounters() // the store has the counts of both replicas
+		loaded := trial.NewCounters() // reads the store, which has the counts of both replicas
 		loaded.Add(mergeDeltas(mergeDeltas(replicas[0]...), mergeDeltas(replicas[1]...)))
 		if got := countersText(loaded); got != want {
 			t.Fatalf("merged replicas: counters =\n%s\nwant\n%s", got, want)
@@ -130,7 +130,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 		want, missing := read(ds), rapid.IntRange(0, len(ds)-1).Draw(t, "missing")
 		d := ds[missing]
 		if d.Key.Field == trial.FieldUnpicked || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-			return // only the chooser reads the field, or the bet shows only at a new maximum
+			return // only the chooser reads the field, or the bet only shows at a new maximum
 		}
 		if got := read(slices.Delete(slices.Clone(ds), missing, missing+1)); got == want {
 			t.Fatalf("counters without %v =\n%s\nwant different counters than with it", d, got)

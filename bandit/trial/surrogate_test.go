@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// closedPick returns a closed session with one pick and the given errors after the pick. weight is the weight for the
-// surrogate, which predicts the reward from outcomes, here from errors alone.
+// closedPick returns a closed session with one pick and the given errors after the pick. weight is the weight of the
+// surrogate, which predicts the reward from outcomes (here only from errors).
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: weight}
 	w.Centres[trial.Errors] = 0.2

@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// A Table packs counters into a string. The test keeps the same values in plain arrays.
+// A Table packs counters into bytes. The test keeps the same values in plain arrays and compares.
 func TestTableMatchesPlainArrays(t *testing.T) {
 	type key struct {
 		group uint8

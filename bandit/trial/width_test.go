@@ -34,7 +34,7 @@ func TestHalfWidthIsSmallestAtTunedCount(t *testing.T) {
 	})
 }
 
-// The p-value is 0.05 if 0 is at an interval end.
+// The p-value is 0.05 if 0 is at one end of the interval.
 func TestIntervalPValueMatchesHalfWidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
@@ -98,8 +98,8 @@ func (p *countedPicks) addSession(eps float64, injected bool, y, centre float64)
 	}
 }
 
-// The maxima are the intervals farthest from 0, with 50 rewarded picks in each arm, and the time of the first interval
-// within 3 points of 0.
+// The maxima record the intervals farthest from 0 among those with 50 rewarded picks in each arm, and the time of the
+// first interval within 3 points of 0.
 func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	for name, tc := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // the tests need repeatable numbers
@@ -148,8 +148,9 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	}
 }
 
-// An arm is concluded if an interval was above 0 and none below, or if an interval was within 3 points of 0. The fields
-// out+ and out- record the farthest intervals above and below 0, and idle_at the first interval within 3 points.
+// An arm is concluded if some interval was above 0 and none was below 0, or if an interval was within 3 points of 0.
+// The out+ and out- fields record the farthest intervals above and below 0, and idle_at the first interval within 3
+// points.
 func TestConcludedNeedsPositiveOrNarrowInterval(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
