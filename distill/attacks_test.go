@@ -89,14 +89,14 @@ func attacks() (out []attack) {
 	return out
 }
 
-// Auto is set, and two callers send sessions. Only the advice's origin prevents a trial.
+// Auto is set and two callers send sessions, so only the origin of the advice prevents a trial.
 func TestAdviceFromToolOutputStaysQuarantined(t *testing.T) {
 	all := attacks()
 	if len(all) < 500 {
 		t.Fatalf("got %d attacks, want at least 500", len(all))
 	}
 	lessons := 0
-	for chunk := range slices.Chunk(all, 10) { // a proposal takes longer the more lessons the bank has
+	for chunk := range slices.Chunk(all, 10) { // in chunks, because the more lessons the bank has, the longer a proposal takes
 		f := newFixture(t, bank.Limits{TenantWritesPerHour: 1000})
 		answers := judgeByText{}
 		for i, a := range chunk {

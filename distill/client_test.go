@@ -21,7 +21,7 @@ type reply struct {
 	body   string
 }
 
-// fakeTransport returns the replies in order, repeats the last reply after that, and records the requests.
+// fakeTransport returns the replies in order, and then repeats the last reply. It records the requests.
 type fakeTransport struct {
 	replies []reply
 	headers []http.Header
@@ -77,8 +77,8 @@ func TestWaitsForTheJudgeAreReported(t *testing.T) {
 	}
 }
 
-// Some servers say how long to wait (Retry-After), and the client waits at most five minutes. After a permanent error,
-// the client does not retry.
+// Some servers say how long to wait (Retry-After), but the client waits at most five minutes. The client does not retry
+// after a permanent error.
 func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, tc := range map[string]struct {
@@ -179,7 +179,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 	}
 }
 
-// If the server reports no tokens, they are estimated. Tokens in an unusable answer also count.
+// If the server does not report the tokens, they are estimated. The tokens of an unusable answer also count.
 func TestAnswerTokensAreCounted(t *testing.T) {
 	completion := func(finishReason, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finishReason, refusal, usage) + strings.Repeat(" ", pad)

@@ -22,8 +22,8 @@ func storeSessions(f *fixture, name string, n int, events ...event) {
 	}
 }
 
-// The distiller compares sessions that followed the advice with sessions that did not. If there are too few sessions of
-// the second kind, the lesson is proposed.
+// The distiller compares sessions that followed the advice with sessions that did not. If there are too few of the
+// latter, the lesson is proposed.
 func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")
@@ -59,7 +59,7 @@ func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	}
 }
 
-// Coding agents word edit tool errors differently.
+// Coding agents word the errors of their edit tools differently.
 func TestEditErrorKindSelectsLesson(t *testing.T) {
 	for refusal, slug := range map[string]string{
 		"Error: String to replace not found in file.":                                    "copy-the-text-to-replace-exactly-from-the-file",
@@ -87,7 +87,7 @@ func TestEditErrorKindSelectsLesson(t *testing.T) {
 	}
 }
 
-// In these cases, the session does not show why a call worked, or no call worked.
+// In these cases, the session does not show why a call worked, or no call worked at all.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{

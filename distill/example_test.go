@@ -13,8 +13,8 @@ import (
 	"precept/internal/session"
 )
 
-// A call fails, and then succeeds with a parameter in a different form. The proposed lesson is quarantined until
-// approval.
+// A call fails, and then succeeds with a parameter in a different form. The proposed lesson is quarantined until it is
+// approved.
 func ExampleDistiller_RunOnce() {
 	now := func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 	dir, err := os.MkdirTemp("", "lessons")

@@ -9,14 +9,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// callerSession is a session by a caller, identified by the credential.
+// callerSession is a session by a caller. The credential identifies the caller.
 type callerSession struct {
 	caller string
 	events []event
 }
 
-// gateState proposes one draft for every session, and returns the lesson's state and, while it waits for approval, the
-// reason. For a refused draft, the results are "refused" and the refusals.
+// gateState proposes the draft once for each session, and returns the lesson's state. If the lesson waits for approval,
+// it also returns the reason. If the draft was refused, the results are "refused" and the refusals.
 func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson.State, string) {
 	t.Helper()
 	f := newFixture(t)
@@ -69,7 +69,7 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 	}
 }
 
-// The lessons have the same slug, but the second caller's advice does not confirm the first.
+// The lessons have the same slug, but the second caller's advice does not confirm the first caller's.
 func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	f := newFixture(t)
 	answers := judgeByText{}

@@ -16,7 +16,7 @@ func failedCall(tool, args, message string) event {
 
 func acceptedCall(tool, args string) event { return call(tool, args, `{"ok":true}`) }
 
-// bashCall returns a call to the tool bash. The result is the output and the exit code.
+// bashCall returns a call to the bash tool. The call's result is the output and the exit code.
 func bashCall(command, output string, code int) event {
 	args, _ := json.Marshal(map[string]string{"command": command})
 	return call("bash", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
@@ -115,7 +115,7 @@ func TestErrorsInOtherLanguagesGiveLessons(t *testing.T) {
 	})
 }
 
-// lessonCase is a session with the expected lesson, or with an empty slug for none.
+// lessonCase is a session with the slug of the expected lesson, which is empty if no lesson is expected.
 type lessonCase struct {
 	name, slug string
 	events     []event

@@ -17,9 +17,9 @@ import (
 	"precept/internal/session"
 )
 
-// event is a message, or a tool call with the result.
+// event is a message, or a tool call with its result.
 type event struct {
-	message            string // "role: text", "" for a call
+	message            string // "role: text"; "" for a call
 	tool, args, result string
 }
 

@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByText maps session texts to judgements, and returns the first match.
+// judgeByText is a judge that maps session texts to judgements, and returns the first match.
 type judgeByText map[string]distill.Judgement
 
 func (judgeByText) Name() string { return "by text" }
@@ -34,7 +34,7 @@ func newDraft(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank calls beforeStep with each write's name. If beforeStep returns an error, the write fails with that
+// crashingBank calls beforeStep with the name of each write. If beforeStep returns an error, the write fails with that
 // error.
 type crashingBank struct {
 	distill.Bank

@@ -15,13 +15,13 @@ import (
 //go:embed testdata/known.txt
 var knownOutputs string
 
-// knownOutput is a tool's output with the expected lesson, or with an empty slug for none.
+// knownOutput is a tool's output with the slug of the expected lesson, which is empty if no lesson is expected.
 type knownOutput struct {
 	tool, args, text, slug string
 }
 
-// readKnownOutputs reads testdata/known.txt. An entry is a line "$ command" or "> tool arguments", the output, and a
-// line "= slug".
+// readKnownOutputs reads testdata/known.txt. An entry consists of a "$ command" or "> tool arguments" line, the output,
+// and a "= slug" line.
 func readKnownOutputs(t *testing.T) []knownOutput {
 	t.Helper()
 	var list []knownOutput
@@ -100,8 +100,7 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	}
 }
 
-// A failure message in a long result, in a result with exit code 0, or in a result from a tool that may have read a
-// file is not a failure.
+// A failure message is not a failure if the result is long, if the exit code is 0, or if the tool may have read a file.
 func TestFailureMessageCountsOnlyForTheFailedCommand(t *testing.T) {
 	const message = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// wordList returns an empty list for a misspelt name, so the test compares the names in the rules with lists.txt.
+// wordList returns an empty list for a misspelt name, so this test compares the names in the rules with those in
+// lists.txt.
 func TestListsAndWordingsMatchTheRules(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")

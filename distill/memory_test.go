@@ -17,7 +17,8 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is a store in memory. Each method first calls beforeStep with the step's name, and fails with its error.
+// memoryStore is a store in memory. Each method first calls beforeStep with the step's name. If beforeStep returns an
+// error, the method fails with it.
 type memoryStore struct {
 	beforeStep func(step string) error
 

@@ -21,7 +21,7 @@ import (
 	"precept/internal/sample"
 )
 
-// scriptedJudge is a fake judge server that records requests. The function answer returns the reply to request n.
+// scriptedJudge is a fake judge server that records requests. The answer function returns the reply to request n.
 type scriptedJudge struct {
 	mu       sync.Mutex
 	requests []judgeRequest
@@ -114,8 +114,8 @@ func storeSessionWithBlock(f *fixture) {
 	f.addSession("one", event{message: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
-// The judge gets three requests: for opinions on the lessons that the session got, for the outcome, and for new
-// lessons.
+// The judge gets three requests: the first asks for opinions on the lessons that the session got, the second for the
+// outcome, and the third for new lessons.
 func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
@@ -418,7 +418,7 @@ func TestJudgeFailureSkipsOneSession(t *testing.T) {
 	}
 }
 
-// The judge fails on three of the first tenant's sessions and on one of the second's. Later runs ask about these
+// The judge fails on three of the first tenant's sessions and on one of the second tenant's. Later runs ask about these
 // sessions last. Three failing tenants in a row end the run.
 func TestJudgeFailureStopsOnlyOneTenant(t *testing.T) {
 	f := newFixture(t)
@@ -559,7 +559,7 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 		}}
 		sum, _, err := runJudge(t, f, s)
 		if text := fmt.Sprint(sum, err); !strings.Contains(text, "does not follow the redirect") || reached.Load() != 0 {
-			t.Errorf("redirect %d: result = %s, want \"is not followed\"; the target got %d requests, want 0", code, text, reached.Load())
+			t.Errorf("redirect %d: result = %s, want \"does not follow the redirect\"; the target got %d requests, want 0", code, text, reached.Load())
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"precept/distill"
 )
 
-// The store holds the maximum number of failure kinds. The kinds with the oldest last occurrence are removed.
+// The store holds the maximum number of kinds of failures. The kinds whose last occurrence is the oldest are removed.
 func TestNewFailureReplacesOldestFailure(t *testing.T) {
 	f := newFixture(t)
 	notes := map[string][]byte{}

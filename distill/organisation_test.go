@@ -12,7 +12,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonText returns the lessons on a call that fails with the message, and succeeds with a further parameter.
+// lessonText returns the lessons about a call that fails with the message and succeeds with one more parameter.
 func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	f := newFixture(t)
@@ -28,7 +28,7 @@ func lessonText(t *testing.T, tenants int, message string) string {
 	return text
 }
 
-// With several tenants, lessons contain public words only.
+// With several tenants, lessons contain only public words.
 func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 	for _, tc := range []struct{ message, quote string }{
 		{"the release train is locked by another job", "the release train is locked by another job"},
@@ -63,8 +63,8 @@ func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 	}
 }
 
-// Even in a store with one tenant, where lessons quote the organisation's words, secrets and personal data are left
-// out.
+// Lessons never contain secrets and personal data, even in a store with one tenant, where they quote the organisation's
+// words.
 func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 	for _, tc := range []struct{ message, private string }{
 		{"the release train is locked by Maria Gonzalez", "Maria Gonzalez"},
@@ -185,7 +185,7 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 	return bank.Result{}, bank.ErrTooMany
 }
 
-// The lesson omits the values in a call's arguments, nested values too.
+// The lesson omits the values in a call's arguments, including nested values.
 func TestLessonOmitsCallValues(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Find it."), failedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),

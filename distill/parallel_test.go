@@ -18,7 +18,7 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 			f.addSession(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Run the benchmark number ", i)), call("bash", `{"command":"make bench"}`, "ok"))
 		}
 		var mu sync.Mutex
-		open, maxOpen := 0, 0 // requests without an answer, now and at most
+		open, maxOpen := 0, 0 // current and largest number of requests without an answer
 		all, second := make(chan struct{}), make(chan struct{})
 		answered := sync.OnceFunc(func() { close(second) })
 		answer := func(_ int, a judgeRequest) (int, map[string]string, string) {
@@ -32,7 +32,7 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 				}
 			}
 			mu.Unlock()
-			<-all // as many requests are open as allowed
+			<-all // wait until as many requests are open as allowed
 			number := a.User[strings.Index(a.User, "number ")+7:]
 			switch {
 			case strings.HasPrefix(number, "1\n"):
@@ -66,7 +66,7 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	checkEqual(t, "the parallel run's summary", four, one)
 }
 
-// When the budget ends, the answers to open requests are kept.
+// When the budget is spent, the answers to open requests are kept.
 func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	f := newFixture(t)
 	for i := range 20 {
@@ -100,7 +100,7 @@ func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	}
 }
 
-// The server reports no token counts or impossible ones, and the budget still ends the run.
+// The budget ends the run even if the server reports no token counts, or impossible ones.
 func TestBudgetLimitsRunWithoutPlausibleUsage(t *testing.T) {
 	answer := validJudge("success", noLessons)
 	for name, usage := range map[string]string{

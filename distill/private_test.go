@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// draftReasons returns, for each advice, why the draft is refused, or "" if the draft is accepted. The sessions contain
-// names of people.
+// draftReasons returns, for each advice, why a draft with that advice is refused, or "" if it is accepted. The sessions
+// contain names of people.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	f := newFixture(t)

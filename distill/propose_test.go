@@ -125,7 +125,7 @@ func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 }
 
 // A rejected or archived lesson is not proposed to the same tenant again, but a different tenant gets the draft. A
-// draft equal to an approved lesson is merged into the lesson.
+// draft that equals an approved lesson is merged into that lesson.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	const archived = "a lesson with the same advice is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {

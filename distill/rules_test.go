@@ -14,7 +14,7 @@ type ruleCase struct {
 	events   []event
 	slug     string   // "" means no lesson
 	contains []string // substrings of the title or the body
-	matches  string   // error in a different session
+	matches  string   // error in another session that the lesson matches
 }
 
 func TestRulesGiveTheExpectedLesson(t *testing.T) {

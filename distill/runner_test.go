@@ -17,7 +17,7 @@ import (
 	"precept/internal/session"
 )
 
-// recordingJudge proposes nothing. It records each session's name and agent, and how many lessons the session got.
+// recordingJudge proposes nothing. It records the name and agent of each session, and how many lessons the session got.
 type recordingJudge struct{ sessions []string }
 
 func (*recordingJudge) Name() string { return "recording" }
@@ -32,8 +32,8 @@ func unhex(s string) (out []byte) {
 	return out
 }
 
-// Options limit a run to sessions after a time or to closed sessions. Options.Progress also counts sessions without
-// content, and Summary.Read does not.
+// Options can limit a run to sessions after a time, or to closed sessions. Options.Progress also counts sessions
+// without content, but Summary.Read does not.
 func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
@@ -124,7 +124,7 @@ func TestRunReadsOnlySelectedTenants(t *testing.T) {
 	checkEqual(t, "Judged by a later run over all tenants", f.runDistiller(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
 }
 
-// The session continues after each of four runs, and each run judges it again.
+// The session continues after each of four runs, so each run judges it again.
 func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	failing := func(n int) event {
 		return call("change_order", fmt.Sprintf(`{"order_id":"W7781%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
@@ -142,7 +142,7 @@ func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	}
 }
 
-// panickingBank panics for the lesson break-the-bank.
+// panickingBank panics if the lesson is break-the-bank.
 type panickingBank struct{ distill.Bank }
 
 func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
@@ -178,7 +178,7 @@ func TestRunContinuesAfterFailedSession(t *testing.T) {
 	}
 }
 
-// slowJudge exceeds the time limit of the n-th judgement if the n-th character of the pattern is "!".
+// slowJudge exceeds the time limit in the n-th judgement if the n-th character of the pattern is "!".
 type slowJudge struct {
 	pattern string
 	judged  int
@@ -194,8 +194,8 @@ func (j *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (
 	return distill.Judgement{}, nil
 }
 
-// During a turn, the store has the row, but gets the exchange only after the reply. A run in between must not mark the
-// turn as read.
+// During a turn, the store already has the row, but gets the exchange only after the reply. A run in between must not
+// mark the turn as read.
 func TestRunReadsExchangeStoredAfterRow(t *testing.T) {
 	for name, closed := range map[string]bool{"open session": false, "continued after the close": true} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// argvCall returns a call to a command with a list of arguments.
+// argvCall returns a call whose command is a list of arguments.
 func argvCall(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
@@ -74,7 +74,7 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 func TestLessonsOmitPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
-	private := func() string { // a word in no vocabulary
+	private := func() string { // returns a word that is in no vocabulary
 		return pick("Zq", "Xv", "Wk") + pick("ulon", "arbek", "ostrin", "imvael") + pick("", "7", "-Q3", "_x9") + pick("", ".corp", "/etc", "@qzxv")
 	}
 	message := func(param string) string {

@@ -9,7 +9,7 @@ import (
 )
 
 // newNonsenseJudge returns a judge that has no usable answer about sessions with the word nonsense. unusable counts the
-// requests about these sessions, usable all other requests.
+// requests about these sessions, and usable counts all other requests.
 func newNonsenseJudge() (s *scriptedJudge, unusable, usable *int) {
 	unusable, usable = new(int), new(int)
 	valid := validJudge("success", goodLesson)
@@ -59,8 +59,8 @@ func TestSessionsWithoutUsableAnswerAreJudgedLast(t *testing.T) {
 	checkEqual(t, "Failed and SetAside after a new turn in one session", []int{sum.Failed, sum.SetAside}, []int{1, 11})
 }
 
-// The first tenant's sessions would use up the budget alone. The run also asks about the other two tenants' sessions,
-// and then spends the rest on the first tenant.
+// The first tenant's sessions alone would use up the budget. The run also asks about the sessions of the other two
+// tenants, and then spends the rest on the first tenant.
 func TestTenantsShareTheRunBudget(t *testing.T) {
 	f := newFixture(t)
 	for i := range 30 {

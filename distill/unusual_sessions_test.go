@@ -58,7 +58,7 @@ func TestSessionWithEmptyParameterNameIsRead(t *testing.T) {
 	}
 }
 
-// A known failure gives a lesson if it occurs twice, in one session or in two, or if the call succeeds within the next
+// A known failure gives a lesson if it occurs twice (in one session or in two), or if the call succeeds within the next
 // ten calls.
 func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"

@@ -64,7 +64,7 @@ func TestLessonTextsMatchGoldenFile(t *testing.T) {
 		t.Errorf("lessons:\n%s\nwant (%s):\n%s", got.String(), golden, want)
 	}
 
-	// Each title and advice in drafts.json occurs, with a text in place of {names}.
+	// Each title and advice in drafts.json must occur in a lesson, with text in place of {names}.
 	var wordings map[string]struct{ Title, Advice string }
 	if err := json.Unmarshal(readFile(t, "drafts.json"), &wordings); err != nil {
 		t.Fatal(err)
