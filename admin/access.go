@@ -76,7 +76,8 @@ func (a *access) byToken(token string) (found holder, ok bool) {
 	return found, ok && token != ""
 }
 
-// byDigest returns a token's holder. byDigest compares every token in constant time, so the duration reveals none.
+// byDigest returns the holder of the token with this digest. byDigest compares every token in constant time, so the
+// duration reveals nothing about the tokens.
 func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if subtle.ConstantTimeCompare(sum[:], a.holders[i].sum[:]) == 1 {
@@ -107,7 +108,7 @@ func (a *access) isOwnHost(host string) bool {
 	return err == nil && a.anyIP
 }
 
-// hostName returns host in lower case, without port, brackets and final dot.
+// hostName returns host in lower case, without the port, the brackets and the final dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -132,7 +133,7 @@ func (r role) String() string {
 
 const holderKey = "holder" // echo context key: holder of the request's token
 
-// holder is the person or program with a token: the token's digest and role.
+// holder represents the person or program that has a token, by the token's digest and role.
 type holder struct {
 	sum  [sha256.Size]byte
 	role role
@@ -141,7 +142,8 @@ type holder struct {
 // String returns the role and the first 8 hex digits of the token's SHA-256, as in `printf %s "$TOKEN" | sha256sum`.
 func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
 
-// requestHolder returns the request token's holder. Public metrics need no token, so the holder is then a viewer.
+// requestHolder returns the holder of the request's token. If the request has no token, because it reads public
+// metrics, the holder is a viewer.
 func requestHolder(c echo.Context) holder {
 	if h, ok := c.Get(holderKey).(holder); ok {
 		return h
@@ -149,8 +151,8 @@ func requestHolder(c echo.Context) holder {
 	return holder{role: viewer}
 }
 
-// isViewable reports whether viewers are allowed to read a route. Conversations, samples, exports and profiles contain
-// what people and models wrote, so unlisted routes are for operators only.
+// isViewable reports whether viewers are allowed to read a route. Conversations, samples, exports and profiles
+// contain what people and models wrote, so a route that is not listed here is for operators only.
 func isViewable(path string) bool {
 	switch path {
 	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/views", "/traffic", "/compare", "/health", "/help", "/help/*",

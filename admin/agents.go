@@ -15,9 +15,10 @@ import (
 // versionedPath matches paths such as /v1/models and /v1beta/models/NAME:generateContent.
 var versionedPath = regexp.MustCompile(`^(/openai)?/v[0-9][^/]*(/|$)`)
 
-// refuseAgents answers an agent with status 404 and the data listener's base URL. An error about the missing admin
-// token would lead people to give the agent this token. A request with a foreign Host header does not get the address,
-// because a different site could rebind its name to this listener (see checkHost).
+// refuseAgents responds to an agent's request with status 404 and names the data listener's base URL. An error about
+// a missing admin token would lead people to give the agent an admin token. The response to a request with a foreign
+// Host header does not contain the address, because another site could have rebound its name to this listener (see
+// checkHost).
 func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -33,7 +34,7 @@ func (s *Server) refuseAgents(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// isModelPath reports whether agents, and not browsers, send requests to a path.
+// isModelPath reports whether the method and the path are those of an agent's request, not a browser's.
 func isModelPath(method, path string) bool {
 	bare := []string{"/chat/completions", "/responses", "/messages", "/models", "/completions", "/embeddings"}
 	return versionedPath.MatchString(path) || strings.HasPrefix(path, "/p/") || slices.Contains(bare, path) ||

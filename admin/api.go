@@ -18,8 +18,8 @@ func serveOpenAPI(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", openAPIDocument)
 }
 
-// sendJSON sends value as JSON. If err is not nil, sendJSON only returns it, and echo passes it to Server.handleError,
-// which answers. For errComputing, sendJSON also sets Retry-After.
+// sendJSON sends value as JSON. If err is not nil, sendJSON returns err, and echo passes err to Server.handleError,
+// which sends the response. For errComputing, sendJSON also sets Retry-After.
 func sendJSON(c echo.Context, value any, err error) error {
 	if err != nil {
 		if errors.Is(err, errComputing) {
@@ -30,7 +30,7 @@ func sendJSON(c echo.Context, value any, err error) error {
 	return c.JSON(http.StatusOK, value)
 }
 
-// apiReport computes a report per request, unlike pages, which share reports.
+// apiReport computes a new report for each request, unlike pages, which share reports.
 func (s *Server) apiReport(c echo.Context) error {
 	q, err := reportQuery(c)
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Server) apiReport(c echo.Context) error {
 	return sendJSON(c, r, err)
 }
 
-// maxCountWait is how long GET /api/sessions waits for the total, or to sort by cost or duration.
+// maxCountWait is how long GET /api/sessions waits for the total, or for a list that is sorted by cost or duration.
 const maxCountWait = 2 * time.Second
 
 func (s *Server) apiSessions(c echo.Context) error {
@@ -99,7 +99,8 @@ func (s *Server) apiExport(c echo.Context) error {
 	}
 }
 
-// lateHeader sends the response header with the first body byte, so an earlier error gets the right status.
+// lateHeader sends the response header with the first body byte, so that an error before the first byte gets the
+// right status.
 type lateHeader struct {
 	*echo.Response
 	contentType, fileName string

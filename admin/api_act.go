@@ -33,8 +33,8 @@ func decode(c echo.Context, limit int64, target any) error {
 
 func badRequest(text string) error { return echo.NewHTTPError(http.StatusBadRequest, text) }
 
-// trialBody is the body that requests a trial. A trial with picks or detect is planned; dry_run returns the cost and
-// starts nothing.
+// trialBody is the body of a request for a trial. A trial with picks or detect is planned; dry_run returns the cost
+// and starts nothing.
 type trialBody struct {
 	Epsilon float64 `json:"epsilon"`         // probability of withholding
 	Until   float64 `json:"until_halfwidth"` // half-width of the interval that ends an unplanned trial

@@ -15,8 +15,8 @@ import (
 	"precept/store"
 )
 
-// transcript returns a session's transcript. The query key "from" is the number of exchanges to skip. If it is 0, the
-// transcript also lists the lessons that nearly matched.
+// transcript returns a session's transcript. The "from" query key is the number of exchanges to skip. If "from" is 0,
+// the transcript also lists the lessons that nearly matched.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")
@@ -33,7 +33,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 		return t, nil
 	}
 	near, err := s.options.Read.Survey.Nearest(c.Request().Context(), tenant, t.ID, t.Matched)
-	if err != nil { // the transcript is sent without near lessons
+	if err != nil { // the transcript is sent without the lessons that nearly matched
 		s.log(c).Warn("the lessons that nearly matched a session cannot be read; the session page shows only the lessons that matched",
 			"session", t.ID, "error", err)
 	}
@@ -96,7 +96,7 @@ func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Pos
 // erase deletes a session's data, or a tenant's if session is empty, and returns the number of deleted sessions.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
-	s.ClearCaches() // even after an error, because a part can already be deleted
+	s.ClearCaches() // even after an error, because some of the data may be deleted already
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)
@@ -104,9 +104,9 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// ClearCaches removes deleted data from the caches. Every deletion calls ClearCaches, whether the dashboard, a
-// different replica or the retention deletes. Surveys and scans are computed again, because they name sessions and
-// sections.
+// ClearCaches removes deleted data from the caches. Every deletion calls ClearCaches, whether it comes from the
+// dashboard, another replica or the retention. Surveys and scans name sessions and sections, so they are computed
+// again.
 func (s *Server) ClearCaches() {
 	s.recentSessions.clear()
 	s.surveys.expire()

@@ -56,8 +56,8 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	return &sessionStore{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
-// addSession writes a session that began len(name)+turns hours ago, so the name sets the place in lists ordered by
-// time. If change is not nil, it alters the record and the exchanges first.
+// addSession writes a session that began len(name)+turns hours ago, so the name's length determines the place in
+// lists ordered by time. If change is not nil, it alters the record and the exchanges first.
 func (s *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
 	id := sessionpkg.NamedID("default", sessionpkg.NamespaceSession, name)

@@ -19,20 +19,20 @@ const auditFile = "audit.jsonl"
 
 const (
 	maxShownActions = 50        // actions on the health page
-	auditTailBytes  = 256 << 10 // bytes read from the file's end at start
+	auditTailBytes  = 256 << 10 // number of bytes at the end of the file that are read at startup
 	detailKey       = "audit"   // echo context key: the action's description
 )
 
-// audit is a log of people's and programs' actions, in a file, with the newest actions in memory. If the file cannot be
-// written, the server log reports the failure.
+// audit is the log of actions by people and programs. The log is a file; the newest actions are also in memory. If
+// the file cannot be written, the server log reports the failure.
 type audit struct {
 	path string // "": memory only
 	mu   sync.Mutex
 	list []AuditEntry // oldest first; at most 2*maxShownActions
 }
 
-// openAudit returns the audit log in a data directory. On error the log still works, but some newest actions are
-// missing.
+// openAudit returns the audit log in a data directory. After an error the log still works, but may lack some of the
+// newest actions.
 func openAudit(dir string) (*audit, error) {
 	a := &audit{}
 	if dir == "" {

@@ -86,7 +86,8 @@ func TestLoginRedirectsOnlyToDashboardPages(t *testing.T) {
 			t.Errorf("login page after a form on %s: got that page as the next page = %v, want %v: %s", referer, !want, want, page)
 		}
 	}
-	// On a link from another site, browsers omit the SameSite=Strict cookie, so the login page reloads the address.
+	// If a user follows a link on another site, the browser omits the SameSite=Strict cookie, so the login page
+	// reloads the address.
 	crossSite := func(r *http.Request) { asBrowser(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", crossSite)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
 		t.Error("the login page after a link on another site does not reload the address")

@@ -39,7 +39,8 @@ func chartScripts() g.Node {
 	return g.Group{h.Link(h.Rel("stylesheet"), h.Href("/static/uplot.css")), script("uplot.js"), script("chart.js")}
 }
 
-// node returns the element for chart.js to draw in, or nil for fewer than two days. name is for screen readers.
+// node returns the element in which chart.js draws, or nil if the chart has fewer than two days. name is for screen
+// readers.
 func (c chart) node(name string) g.Node {
 	b, err := json.Marshal(c)
 	if err != nil || len(c.Days) < 2 { // err is always nil here
@@ -75,8 +76,9 @@ func effectChart(label string, effects []effectAt) chart {
 	return c
 }
 
-// effectOverTime returns a chart and a table with the effect at the end of each day and planned trials' evaluations.
-// With fewer than two days, effectOverTime charts the effects in sinceStart, or returns nil.
+// effectOverTime returns a chart and a table of the effect at the end of each day. The chart also marks the
+// evaluations of planned trials. If there are fewer than two days, effectOverTime returns a chart of the effects in
+// sinceStart, or nil if sinceStart has fewer than two.
 func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, sinceStart []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {

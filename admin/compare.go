@@ -10,8 +10,8 @@ import (
 	"precept/store"
 )
 
-// Comparison compares two agents' or two models' sessions. Sessions do not get an agent or model at random, so
-// differences can come from different tasks.
+// Comparison compares two agents' or two models' sessions. A session's agent and model are not assigned at random, so
+// differences may come from different tasks.
 type Comparison struct {
 	By           string             `json:"by"` // agent or model
 	A            ComparedSide       `json:"a"`
@@ -30,7 +30,7 @@ type ComparedSide struct {
 	Rewarded int    `json:"rewarded"` // sessions with a reward
 }
 
-// ComparedMeasure is a mean on both sides, and the difference.
+// ComparedMeasure holds the means of a measure on both sides, and their difference.
 type ComparedMeasure struct {
 	Name       string   `json:"name"` // success, tokens, cost, seconds, turns, errors or loops
 	A          Estimate `json:"a"`
@@ -38,8 +38,8 @@ type ComparedMeasure struct {
 	Difference Estimate `json:"difference"` // A minus B
 }
 
-// Estimate is a mean with a 95% interval. The interval has this confidence only for one look, not for repeated looks at
-// growing data. The interval is null below 10 sessions.
+// Estimate is a mean with a 95% interval. The interval has this confidence for a single look only, not for repeated
+// looks at growing data. With fewer than 10 sessions, the interval is null.
 type Estimate struct {
 	Sessions int      `json:"sessions"` // sessions with a known value; for success, all sessions of a run count as one
 	Mean     *float64 `json:"mean"`
@@ -48,7 +48,7 @@ type Estimate struct {
 	variance float64  // variance of the mean; +Inf below 10 sessions
 }
 
-// ComparedLesson compares the sessions that got a lesson on both sides.
+// ComparedLesson compares the two sides' sessions that got a lesson.
 type ComparedLesson struct {
 	Slug string       `json:"slug"`
 	A    InjectedSide `json:"a"`
@@ -64,7 +64,7 @@ type InjectedSide struct {
 	sum float64
 }
 
-const minEstimateSessions = 10 // sessions that an interval needs
+const minEstimateSessions = 10 // an interval needs at least this many sessions
 
 // t95 approximates the 97.5% quantile of Student's t distribution for a mean over n values. The error is at most 0.02
 // from n = 10 on.
@@ -154,9 +154,9 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 	return c
 }
 
-// estimate returns the mean of a measure with an interval. For a share, a run counts once. The variance of a share is
-// p(1-p), the largest variance possible for values from 0 to 1 with mean p. p is moved towards 0.5, so equal rewards do
-// not give an interval of width 0.
+// estimate returns the mean of a measure with an interval. If the measure is a share, each run counts once, and the
+// variance is p(1-p), the largest variance possible for values from 0 to 1 with mean p. p is moved towards 0.5, so
+// equal rewards do not give an interval of width 0.
 func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}

@@ -70,7 +70,7 @@ func TestComparePageNeedsTwoAgents(t *testing.T) {
 	} {
 		f, _, _ := newLessonFixture(t, func(o *Options) { o.Read.Archive = listArchive{o.Read.Archive, list} })
 		if page := get(t, f, "/compare", 200); !strings.Contains(page, want) {
-			t.Errorf("page Compare with %d sessions lacks %q", len(list), want)
+			t.Errorf("the Compare page with %d sessions lacks %q", len(list), want)
 		}
 	}
 }

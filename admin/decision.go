@@ -54,8 +54,8 @@ func possibleActions(state lesson.State) (out []action) {
 	}
 }
 
-// actionForms returns a form per possible action. An action that removes the lesson from new sessions needs two clicks.
-// The first click shows the consequence and the measured effect.
+// actionForms returns a form for each possible action. An action that removes the lesson from new sessions needs two
+// clicks. The first click shows the consequence and the measured effect.
 func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(possibleActions(l.State), func(a action) g.Node {
 		consequenceID := "does-" + string(a.key)
@@ -206,7 +206,7 @@ func actionName(a lesson.Action) string {
 	return map[lesson.Action]string{lesson.Resume: "Resume", lesson.Restore: "Restore"}[a]
 }
 
-// actOnPage handles POST /lessons/{slug}/{action}, then redirects to the address in the form field "back". That page
+// actOnPage handles POST /lessons/{slug}/{action}, then redirects to the address in the "back" form field. That page
 // shows the result as a notice.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))

@@ -9,7 +9,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// errorResponse returns err if it is an HTTP error, else status 500 with a fixed text and err as Internal for the log.
+// errorResponse returns err if it is an HTTP error. Otherwise, errorResponse returns status 500 with a fixed text,
+// and with err as Internal for the log.
 func errorResponse(err error) *echo.HTTPError {
 	if httpError, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return httpError

@@ -45,7 +45,7 @@ func (e *effect) interval() string {
 	return points(&e.lo) + " to " + points(&e.hi)
 }
 
-// tone returns good for an interval above 0, bad below 0, else "".
+// tone returns "good" if the interval is above 0, "bad" if it is below 0, and "" otherwise.
 func (e *effect) tone() string {
 	switch {
 	case e != nil && e.lo > 0:
@@ -69,8 +69,8 @@ type axis struct {
 }
 
 // fitAxis returns a plot's axis. If zoom is positive, the axis reaches from -zoom to zoom points. If zoom is 0, the
-// axis contains all effects, but not the ends of the widest intervals, usually from lessons with little data. If zoom
-// is negative, the axis contains all intervals.
+// axis contains all effects, but not the ends of the widest intervals, which usually belong to lessons with little
+// data. If zoom is negative, the axis contains all intervals.
 func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom > 0 {
 		return roundedAxis(-zoom/100, zoom/100)
@@ -89,13 +89,13 @@ func fitAxis(effects []*effect, trueEffects []float64, zoom float64) axis {
 	if zoom < 0 {
 		return roundedAxis(min(lo, -quantile(below, 1)), max(hi, quantile(above, 1)))
 	}
-	const medians = 1.75 // the axis ends at this multiple of the median distance; intervals beyond get an arrowhead
+	const medians = 1.75 // the axis ends at this multiple of the median distance; an interval that reaches further gets an arrowhead
 	reach := medians * max(quantile(below, 0.5), quantile(above, 0.5))
 	return roundedAxis(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
 }
 
-// quantile returns the smallest value that is at least as large as a given share of the values, or 0 without values.
-// quantile sorts values in place.
+// quantile returns the smallest value that is at least as large as a given share of the values, or 0 if there are
+// none. quantile sorts values in place.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -104,8 +104,8 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// roundedAxis returns an axis that contains lo to hi within -1 to 1. The ends are multiples of the smallest step that
-// gives at most six steps.
+// roundedAxis returns an axis that contains the range from lo to hi, limited to -1 to 1. The ends are multiples of
+// the smallest step that gives at most six steps.
 func roundedAxis(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
 	if hi-lo < 0.02 {
@@ -113,7 +113,7 @@ func roundedAxis(lo, hi float64) axis {
 	}
 	steps := []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5}
 	i := slices.IndexFunc(steps, func(s float64) bool { return math.Ceil(hi/s-1e-9)-math.Floor(lo/s+1e-9) <= 6 })
-	step := steps[i] // the range is at most 2, or four of the largest steps
+	step := steps[i] // the range is at most 2, that is, four of the largest steps
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 

@@ -20,7 +20,7 @@ type forestRow struct {
 	cutLow, cutHigh       bool    // the interval is clipped at this end
 }
 
-// forestPlot returns the plotted rows on the page target, and the number of ticks on the axis.
+// forestPlot returns the plotted rows on the page at target, and the number of ticks on the axis.
 func forestPlot(
 	t interface {
 		Fatalf(format string, args ...any)

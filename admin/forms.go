@@ -8,7 +8,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// filterForm returns a page's filters. clearHref is the page without filters, or empty if none is set.
+// filterForm returns a page's filter form. clearHref is the page's address without filters, or empty if no filter is
+// set.
 func filterForm(action, name, clearHref string, fields ...g.Node) g.Node {
 	return h.Form(
 		h.Method("get"), h.Action(action), h.Class("filters"), h.Role("search"), ariaLabel(name), g.Group(fields),
@@ -79,7 +80,7 @@ func windowField(value string) g.Node {
 	}
 }
 
-// hiddenQueryFields keeps the query keys' values in a form.
+// hiddenQueryFields returns hidden fields that keep the values of the query keys in a form.
 func hiddenQueryFields(f frame, keys ...string) g.Node {
 	return g.Map(keys, func(key string) g.Node {
 		value := f.query.Get(key)

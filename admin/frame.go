@@ -48,7 +48,8 @@ type frame struct {
 	query url.Values
 }
 
-// link is an entry in the navigation. Badge is a number beside the name, such as the lessons that wait for approval.
+// link is an entry in the navigation. Badge is a number beside the name, such as the number of lessons that are
+// waiting for approval.
 type link struct {
 	Name, Href, Badge string
 	IsCurrent         bool
@@ -141,8 +142,8 @@ func (f frame) onSamePage(query ...string) string {
 	return address(f.path, q)
 }
 
-// lessonHref returns the address for a lesson or an action on it. A section of a rules file has no page, only a row on
-// the page /rules.
+// lessonHref returns the address for a lesson or an action on it. A section of a rules file has no page, only a row
+// on the /rules page.
 func (f frame) lessonHref(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
 		return f.linkInReport("/rules") + "#" + sectionAnchor(slug)
@@ -197,9 +198,9 @@ const (
 	maxListSize = 1 << 10 // longest address kept, in bytes
 )
 
-// currentList returns the address of the list to which a reader can return: this page if paths contains it, or else the
-// value of the query key "list". The result is "" if that list is not among paths, has no query, or is longer than
-// maxListSize. Tenant and window are left out, because every link has both.
+// currentList returns the address of the list to which a reader can return: this page if paths contains it, or else
+// the value of the "list" query key. The result is "" if that list is not among paths, has no query, or is longer
+// than maxListSize. Tenant and window are left out, because every link has both.
 func (f frame) currentList(paths ...string) string {
 	list := f.query.Get(listKey)
 	if slices.Contains(paths, f.path) {
@@ -216,7 +217,7 @@ func (f frame) currentList(paths ...string) string {
 	return list
 }
 
-// parentList returns the name and the address for currentList, or else for the list at paths[0] without filters.
+// parentList returns the name and the address of currentList, or else of the list at paths[0] without filters.
 func (f frame) parentList(paths ...string) (name, target string) {
 	path, query, _ := strings.Cut(cmp.Or(f.currentList(paths...), paths[0]), "?")
 	q, _ := url.ParseQuery(query) // invalid parts in an edited address are dropped
@@ -277,8 +278,8 @@ func (f frame) hasQuery(keys ...string) bool {
 // csrfInput returns the CSRF token as a hidden field. Every form that writes needs one.
 func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
-// decisionForm returns a form that applies an action and then opens back. decisionForm sends the lesson's hash and
-// state, so the action fails if the lesson has changed since.
+// decisionForm returns a form that applies an action and then opens the page at back. The form sends the lesson's
+// hash and state, so the action fails if the lesson has changed in the meantime.
 func (f frame) decisionForm(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
 	return h.Form(
 		h.Method("post"), h.Action(f.lessonHref(l.Slug, string(a))), f.csrfInput(),

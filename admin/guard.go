@@ -21,8 +21,8 @@ func securityHeaders(next echo.HandlerFunc) echo.HandlerFunc {
 			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		// The login link contains the token, so other sites must not get it as referrer. With no-referrer, browsers
-		// would send our forms with Origin: null.
+		// The login link contains the token, so other sites must not get it as the referrer. With no-referrer,
+		// browsers would send our forms with Origin: null.
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -49,8 +49,9 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// checkHost refuses foreign Host headers. Otherwise another site could rebind its name to this address (DNS rebinding)
-// and read the dashboard. Probes are exempt, because platforms probe by any name and the response holds no data.
+// checkHost refuses foreign Host headers. Otherwise another site could rebind its name to this address (DNS
+// rebinding) and read the dashboard. Probes are exempt: platforms send them with any host name, and the response
+// holds no data.
 func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		switch c.Request().URL.Path {
@@ -94,8 +95,8 @@ func bearerToken(header string) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// browserSession returns the session for the request's cookie and the token's holder. The last result is false without
-// a valid login, or if the token has been removed.
+// browserSession returns the session for the request's cookie and the token's holder. The last result is false if
+// there is no valid login, or if the token has been removed.
 func (s *Server) browserSession(c echo.Context, a *access) (*browserSession, holder, bool) {
 	cookie, err := c.Cookie(cookieName)
 	if err != nil {
@@ -196,9 +197,9 @@ const (
 		"use an operator's token (admin.tokens)"
 )
 
-// checkPermission refuses what viewers are not allowed to do: writes other than the logout, routes that are not
-// viewable, and searches and backtests, which would reveal conversations. checkPermission runs inside auditRequest, so
-// the audit log contains refused writes.
+// checkPermission refuses requests that viewers are not allowed to make: writes other than the logout, routes that
+// are not viewable, and searches and backtests, which would reveal conversations. checkPermission runs inside
+// auditRequest, so the audit log contains refused writes.
 func (s *Server) checkPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if requestHolder(c).role == operator || c.Path() == "/logout" {
@@ -218,7 +219,7 @@ func (s *Server) checkPermission(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// handleError answers with a page for a logged-in browser, else with JSON.
+// handleError sends a page to a logged-in browser, and JSON to any other client.
 func (s *Server) handleError(err error, c echo.Context) {
 	if c.Response().Committed {
 		return

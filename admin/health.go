@@ -7,7 +7,8 @@ import (
 	"precept/store"
 )
 
-// Health is precept's state. Account counts since the data directory was created, SinceStart since the server started.
+// Health is precept's state. The counts in Account begin when the data directory is created, those in SinceStart when
+// the server starts.
 type Health struct {
 	Version     string            `json:"version"`
 	Revision    string            `json:"revision,omitempty"`

@@ -44,7 +44,8 @@ const (
 func newHistory() *history { return &history{byKey: map[historyKey][]effectAt{}} }
 
 // add adds an effect, unless the effect is nil, follows the last one within historyEvery, or belongs to a new key
-// beyond historyKeys. If the key has historyEffects effects, add first removes every second one.
+// although there are historyKeys keys already. If the key has historyEffects effects, add first removes every second
+// one.
 func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,7 +95,7 @@ func (d *decisions) add(l *lesson.Lesson, now time.Time) {
 	d.list[l.Slug] = decision{l, now}
 }
 
-// recent returns the lesson as left by a decision in the last seconds, or nil.
+// recent returns the lesson in the state after a decision in the last seconds, or nil if there was no such decision.
 func (d *decisions) recent(slug string, now time.Time) *lesson.Lesson {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -62,7 +62,7 @@ func layout(f frame) g.Node {
 	)
 }
 
-// html returns the notice, linked to the lesson on other pages.
+// html returns the notice. On all pages except the lesson's own, the notice links to the lesson.
 func (n notice) html(f frame) g.Node {
 	return h.P(
 		h.Class("notice"), h.Role("status"), g.Text(n.text),
@@ -124,7 +124,7 @@ func noSessionPage(f frame) g.Node {
 		f.breadcrumb(sessionLists()...),
 		title(f.page.Title),
 		h.P(
-			g.Text("Check the name and the tenant: the page reads the tenant "), code(f.Tenant), g.Text(". The list "),
+			g.Text("Check the name and the tenant: the page reads the tenant "), code(f.Tenant), g.Text(". The list of "),
 			h.A(h.Href(f.Link("/sessions")), g.Text("all stored sessions")), g.Text(" shows the tenant's session names and runs."),
 		),
 	}

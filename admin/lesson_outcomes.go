@@ -101,7 +101,8 @@ func modelTable(f frame, r *report.Row) g.Node {
 	}
 }
 
-// outcomeEffect returns the effect on an outcome, where 1 is 100 points or 100 per cent; nil if unknown or unreliable.
+// outcomeEffect returns the effect on an outcome, or nil if the effect is unknown or unreliable. An effect of 1 is
+// 100 points or 100 per cent.
 func outcomeEffect(x *report.Outcome) *effect {
 	if x.Effect == nil || x.Verdict == report.InvalidAssignment {
 		return nil
@@ -125,7 +126,7 @@ func outcomeHelp() map[string]string {
 	}
 }
 
-// verdictHelp explains the verdict on an outcome, with data amounts in brackets.
+// verdictHelp explains the verdict on an outcome. The amount of data is in brackets.
 func verdictHelp(x *report.Outcome) string {
 	var out string
 	switch x.Verdict {

@@ -18,7 +18,7 @@ import (
 	"precept/store"
 )
 
-// storedFigures holds figures from the stored sessions that the counters do not have.
+// storedFigures holds figures that the counters do not have, computed from the stored sessions.
 type storedFigures struct {
 	survey *report.Survey // nil: not read
 	old    bool           // newer sessions are being read; the page will refresh
@@ -91,7 +91,7 @@ func rewardRows(f frame, slug string, arms *report.Rewards) g.Node {
 }
 
 // backtestView holds a lesson's backtest: the captured sessions that the lesson would have matched. The zero value
-// means not requested.
+// means that no backtest was requested.
 type backtestView struct {
 	result *backtest.Result // nil if not requested or failed
 	note   string           // why the backtest failed
@@ -105,7 +105,8 @@ func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.
 	return backtestView{result: &b}
 }
 
-// summary describes the result in a sentence, or links to href, where the backtest starts.
+// summary describes the result in a sentence. Without a result, summary returns a link to href, which starts the
+// backtest.
 func (view *backtestView) summary(href string) g.Node {
 	switch b := view.result; {
 	case b != nil:

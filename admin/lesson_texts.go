@@ -40,7 +40,7 @@ func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey,
 		}
 		block, err := archive.InsertedText(ctx, tenant, old.session.Session, old.row.Slug)
 		if err != nil {
-			continue // the session was deleted; the page says so
+			continue // the session was deleted, and the page says so
 		}
 		old.text = inject.LessonLines(block, trial.LessonSlug(old.row.Slug))
 	}

@@ -18,8 +18,8 @@ type loginPage struct {
 	Reload bool   // open Next without a click
 }
 
-// wrongToken answers with status 401, or 429 after many wrong tokens. wrongToken logs at most one line per logEvery,
-// with the number of wrong tokens since the last line.
+// wrongToken responds with status 401, or with 429 after many wrong tokens. wrongToken logs at most one line per
+// logEvery, with the number of wrong tokens since the last line.
 func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.countFailure(ip)
@@ -35,7 +35,7 @@ func (s *Server) wrongToken(c echo.Context) error {
 		"The token is wrong. The command below prints the generated token.")
 }
 
-// missingToken answers a request without a token or with an expired login.
+// missingToken responds to a request without a token or with an expired login.
 func (s *Server) missingToken(c echo.Context) error {
 	notice := ""
 	if c.Request().Method != http.MethodGet {
@@ -49,8 +49,9 @@ func unauthorized(c echo.Context, reason string) *echo.HTTPError {
 	return echo.NewHTTPError(http.StatusUnauthorized, reason)
 }
 
-// askToken sends the login page to browsers, and err to programs. On a link from another site, such as a chat, browsers
-// omit a SameSite=Strict cookie; the login page then reloads the address from this site, with the cookie.
+// askToken sends the login page to browsers, and err to programs. If a user follows a link on another site, such as a
+// chat, the browser omits the SameSite=Strict cookie. The login page then reloads the address from this site, so that
+// the browser sends the cookie.
 func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) error {
 	r := c.Request()
 	if !wantsHTML(r) {
@@ -75,7 +76,7 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
-		if _, _, ok := s.browserSession(c, s.access.Load()); ok { // for example, after the button Back
+		if _, _, ok := s.browserSession(c, s.access.Load()); ok { // for example, after the user pressed Back
 			return s.redirect(c, c.QueryParam("next"))
 		}
 		return s.render(c, http.StatusOK, loginPage{}.html())
@@ -100,7 +101,7 @@ func (s *Server) logout(c echo.Context) error {
 	if cookie, err := c.Cookie(cookieName); err == nil {
 		s.logins.remove(cookie.Value)
 		if removed, err := s.logins.saveOrRemove(); removed {
-			s.log(c).Warn("a logout cannot be stored, so the stored logins were deleted, and all browsers log in again after a restart; "+
+			s.log(c).Warn("a logout cannot be stored, so the stored logins were deleted, and all browsers must log in again after a restart; "+
 				"check the space in data_dir", "file", loginsFile, "error", err)
 		} else if err != nil {
 			s.log(c).Error("a logout cannot be stored: until the restart the login is refused, and then the login works again; "+
@@ -111,8 +112,8 @@ func (s *Server) logout(c echo.Context) error {
 	return s.redirect(c, "/login")
 }
 
-// cookie returns the session cookie. It is Secure only if the browser uses HTTPS, directly or through a proxy, because
-// some browsers send no Secure cookie over HTTP, even on loopback.
+// cookie returns the session cookie. The cookie is Secure only if the browser uses HTTPS, directly or through a
+// proxy, because some browsers send no Secure cookie over HTTP, even on loopback.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure is set for HTTPS
 		Name: cookieName, Value: value, Path: s.options.Address.BasePath + "/", MaxAge: age,

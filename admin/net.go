@@ -49,8 +49,8 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
-// failuresText formats a number of prevented failures. It shows at most three decimals, and no more than readers need
-// to get the amount on the page when they multiply by the session value.
+// failuresText formats a number of prevented failures with at most three decimals. It shows just enough decimals that
+// the number times the session value is the amount on the page.
 func (n netResult) failuresText(x float64) string {
 	for digits := range 3 {
 		scale := math.Pow10(digits)

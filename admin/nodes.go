@@ -13,7 +13,7 @@ func untrustedText(text string) g.Node {
 	return g.Text(escapeHidden(truncateBytes(text, maxShownText)))
 }
 
-// limitedList renders the first 100 elements, and states the number of others with renderRest.
+// limitedList renders the first 100 elements. If there are more, renderRest renders a note with their number.
 func limitedList[T any](list []T, renderRest func(...g.Node) g.Node, render func(T) g.Node) g.Node {
 	const maxItems = 100
 	if len(list) <= maxItems {
@@ -99,7 +99,8 @@ func icon(size string) g.Node {
 	return h.Img(h.Src("/static/icon.svg"), h.Alt(""), h.Width(size), h.Height(size))
 }
 
-// scrollRegion returns content that scrolls, also by the keyboard. name is an ariaLabel or ariaLabelledBy.
+// scrollRegion returns content that can be scrolled, with the keyboard as well. name is an ariaLabel or
+// ariaLabelledBy.
 func scrollRegion(name g.Node, children ...g.Node) g.Node {
 	return h.Div(h.Class("scroll"), h.Role("region"), name, h.TabIndex("0"), g.Group(children))
 }
@@ -140,7 +141,7 @@ func wordCells(children ...g.Node) g.Node {
 	return g.Map(children, func(n g.Node) g.Node { return h.Td(h.Class("text"), n) })
 }
 
-// cell returns a cell with the label shown in a card.
+// cell returns a table cell. label names the value if the row is shown as a card.
 func cell(label string, children ...g.Node) g.Node {
 	return h.Td(h.Data("label", label), g.Group(children))
 }

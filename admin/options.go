@@ -62,7 +62,7 @@ type Program struct {
 	Health  func(context.Context) Health
 	Prices  func() Prices
 	Tenants func(context.Context) ([]string, error) // tenants with stored data; nil: unknown
-	Ready   func() (string, error)                  // returns a line about the state, or an error while not ready
+	Ready   func() (string, error)                  // returns a line about the state, or an error if precept is not ready
 	Metrics http.Handler
 }
 
@@ -81,9 +81,9 @@ var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or a
 type ReportQuery struct {
 	Tenant      string
 	Window      time.Duration // maximum age of closed sessions that count; 0: no limit
-	Provisional bool          // count open sessions, too
+	Provisional bool          // also count open sessions
 	WhatIf      float64       // probability that a pick is withheld, for projected intervals; 0: none
-	Explain     string        // slug of a lesson with rows to explain
+	Explain     string        // slug of the lesson whose rows are explained
 	Bands       bool          // compute the effect over time, for pages
 }
 
@@ -105,7 +105,7 @@ type Library interface {
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
-// Surveyor computes figures from the stored sessions that the counters do not have.
+// Surveyor computes figures that the counters do not have, from the stored sessions.
 type Surveyor interface {
 	// Survey reads a tenant's newest sessions. It can take seconds, so pages share the result.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
@@ -125,7 +125,7 @@ type LessonChanger interface {
 // ErrNoLesson is the error for an unknown slug.
 var ErrNoLesson = errors.New("unknown lesson")
 
-// Archive reads sessions and samples, a bounded part per call.
+// Archive reads sessions and samples. Each call returns a bounded part.
 type Archive interface {
 	SessionLists
 	Run(ctx context.Context, tenant, name string) (store.RunSessions, error)
@@ -184,5 +184,5 @@ type Figure struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
 	Bad   bool   `json:"bad,omitempty"` // show as a problem
-	Help  string `json:"-"`             // help section on the figure, such as AGENTS#known-limits; empty: none
+	Help  string `json:"-"`             // help section about the figure, such as AGENTS#known-limits; empty: none
 }

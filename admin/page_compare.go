@@ -197,7 +197,7 @@ func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *Comp
 
 func (c *ComparedSide) label() string { return escapeHidden(shortenName(c.Value)) }
 
-// cell returns an estimate with the interval and basis. With signs, a mean is bold if the interval excludes 0.
+// cell returns an estimate with the interval and basis. If signs is true, a mean is bold if its interval excludes 0.
 func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.Node {
 	if e.Mean == nil {
 		return cell(label, g.Text(noValue))

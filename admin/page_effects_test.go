@@ -105,9 +105,9 @@ func TestOverviewShowsWeeklyGains(t *testing.T) {
 		"no control sessions":                     {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spending{} }, []string{"treated, 50% cached</small>"}},
 		"unknown token usage of treated sessions": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spending{} }, []string{"!cached</small>", ">500,000<"}},
 		"treated sessions with zero input tokens": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
-		"valid experiment":                        {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!do not get feedback equally"}},
+		"valid experiment":                        {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!at a different rate or from different sources"}},
 		"sample ratio mismatch":                   {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from the configured probabilities (e-value 1e+06)"}},
-		"unequal feedback":                        {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often or from the same sources"}},
+		"unequal feedback":                        {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"at a different rate or from different sources"}},
 		"another reward definition": {"/", admin.Prices{}, func(r *report.Report) {
 			r.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "old", Sessions: 1}}
 		}, []string{
@@ -273,8 +273,8 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 	return backtest.Result{}, errors.New("no disk")
 }
 
-// queuePage returns the queue page with the candidates early and late and the active lesson current, as altered by
-// change. l is the lesson late.
+// queuePage returns the queue page with the candidates "early" and "late" and the active lesson "current", as altered
+// by change. l is the lesson "late".
 func queuePage(t *testing.T, target string, change func(source *wordSource, l *lesson.Lesson, o *admin.Options)) string {
 	t.Helper()
 	created := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }

@@ -118,7 +118,7 @@ func figureTable(heading string, list []Figure) g.Node {
 	return linesTable(heading, lines)
 }
 
-// configuration lists changed keys first, and folds the others.
+// configuration lists the changed keys first, and puts the others into a collapsible part.
 func (v *healthView) configuration() g.Node {
 	var changed, rest g.Group
 	for _, k := range v.health.Config {

@@ -155,7 +155,8 @@ func sources(f frame, r *report.Row) g.Node {
 	return mutedText(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href(f.helpHref("EXPERIMENT#narrower-intervals")), g.Text("More")))
 }
 
-// windowNote says which sessions the page counts, with a link to all closed sessions, or returns nil if it counts all.
+// windowNote says which sessions the page counts, and links to the page for all closed sessions. If the page counts
+// all closed sessions, windowNote returns nil.
 func windowNote(f frame) g.Node {
 	window, open := f.query.Get("window"), f.query.Get("provisional")
 	if d, err := ParseWindow(window); err != nil || d == 0 {
@@ -170,7 +171,7 @@ func windowNote(f frame) g.Node {
 	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.WithQuery("window", "", "provisional", "")), g.Text("Show all closed sessions")))
 }
 
-// openSessionsNote links to the report with open sessions if some match the lesson, or returns nil.
+// openSessionsNote returns a link to the report with open sessions, or nil if no open session matches the lesson.
 func openSessionsNote(f frame, r *report.Row) g.Node {
 	if r == nil || r.OpenMatched == 0 {
 		return nil

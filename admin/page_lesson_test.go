@@ -60,8 +60,8 @@ func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (b
 	return backtest.Result{Slug: l.Slug, Sessions: 812, Matched: 41, Words: []backtest.SessionCount{{Text: "flaky test", Sessions: 41}}, SilentTriggers: []string{"never said"}}, nil
 }
 
-// newFakeLibrary returns a library with the active lesson helpful, the quarantined lesson newer, which would supersede
-// helpful, and the candidate waiting.
+// newFakeLibrary returns a library with the active lesson "helpful", the quarantined lesson "newer", which would
+// supersede "helpful", and the candidate "waiting".
 func newFakeLibrary(t *testing.T) *fakeLibrary {
 	t.Helper()
 	newLesson := func(slug, title, frontMatter string) *lesson.Lesson {
@@ -90,7 +90,7 @@ func newFakeLibrary(t *testing.T) *fakeLibrary {
 }
 
 // newLessonFixture returns a fixture with the lessons of newFakeLibrary, and a report with daily effects and an older
-// text of helpful. If change is not nil, it alters the options first.
+// text of "helpful". If change is not nil, it alters the options first.
 func newLessonFixture(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeLessonService) {
 	t.Helper()
 	lib, lessonService := newFakeLibrary(t), &fakeLessonService{}
@@ -169,7 +169,7 @@ func TestLessonPageShowsHistoryAndActions(t *testing.T) {
 		t.Error("the page shows an event on another lesson")
 	}
 	if strings.Contains(page, ">Approve<") {
-		t.Error("an active lesson's page has the button Approve")
+		t.Error("an active lesson's page has an Approve button")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
 		t.Error("the backtest lacks \"41 of the 812\" or \"never said\", the keyword without a match")

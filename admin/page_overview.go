@@ -46,7 +46,7 @@ func (s *Server) overview(c echo.Context) error {
 	v := overviewView{
 		pageReport: r, trueEffects: s.options.TrueEffect, prices: s.options.Program.Prices().withInputPrice(c.QueryParam("price")), dataURL: s.options.Address.DataURL, figures: s.options.Program.Figures(c.Request().Context()),
 	}
-	for i := range r.report.Lessons { // lessons neither active nor ever picked are in no list
+	for i := range r.report.Lessons { // a lesson that is not active and was never picked is in no list
 		switch l := &r.report.Lessons[i]; {
 		case l.Matched == 0 && l.Picked == 0 && l.Rewarded == 0 && l.Effect == nil && lesson.State(l.State).IsActive():
 			if r.report.Open.MatchedArm(l.Arm) > 0 {
@@ -207,7 +207,7 @@ func (v *overviewView) welcomePage(f frame) g.Node {
 		h.P(g.Text("The base URL for agents is "), code(base), g.Text(". No lesson has matched yet. The next three steps:")),
 		h.Ol(
 			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start an agent with "), code("precept run -- AGENT"), g.Text(". The sessions appear under "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(".")),
-			h.Li(g.Text("Add lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", else a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change takes effect within two seconds.")),
+			h.Li(g.Text("Add lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", otherwise a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change takes effect within two seconds.")),
 			h.Li(g.Text("Have a test or a person rate the sessions: "), h.A(h.Href(f.helpHref("SAMPLES#feedback")), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
 		),
 		h.P(g.Text("To see an example now, run "), code("precept demo"), g.Text(".")),

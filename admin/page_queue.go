@@ -260,7 +260,8 @@ func (q *queueItem) evidenceList(f frame) g.Node {
 	})))
 }
 
-// queueAnchor returns a lesson's HTML id. The prefix avoids ids in the frame: a lesson can have the name "main".
+// queueAnchor returns a lesson's HTML id. The prefix keeps the id different from ids in the frame, because a lesson
+// can have the name "main".
 func queueAnchor(slug string) string { return "candidate-" + slug }
 
 // button returns a form for one decision, with a keyboard shortcut.

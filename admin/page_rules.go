@@ -34,7 +34,8 @@ type rulesView struct {
 	shownSections map[trial.Arm]bool // registered sections rendered by html
 }
 
-// rulesPage lists the rules files. Viewers see registered sections only, because other names come from conversations.
+// rulesPage lists the rules files. Viewers see registered sections only, because the names of other sections come
+// from conversations.
 func (s *Server) rulesPage(c echo.Context) error {
 	r, err := s.readReport(c)
 	if err != nil {

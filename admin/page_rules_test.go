@@ -24,8 +24,8 @@ func (r *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	return &scan, nil
 }
 
-// newRulesFixture returns a fixture with an agent that sends the rules file rulesText. The section Voice has a verdict,
-// and the registered section Gone is no longer in the file.
+// newRulesFixture returns a fixture with an agent that sends the rules file rulesText. The Voice section has a
+// verdict, and the registered Gone section is no longer in the file.
 func newRulesFixture(t *testing.T) *fixture {
 	t.Helper()
 	voice := rules.RegisteredSection{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}

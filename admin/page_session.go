@@ -151,11 +151,11 @@ func (s *Server) rateSession(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	notice := "Your rating is stored; the session's reward follows the rating."
+	notice := "Your rating is stored and now counts towards the session's reward."
 	if done.Status == store.Ignored {
 		notice = "This session opted out, so your rating was not stored."
-	} else if done.Status == store.Parked { // for example, deleted by another person meanwhile
-		notice = "Your rating waits and changes no reward yet: the session was deleted, or the store has not received the session's data. The page Health shows the store's lag."
+	} else if done.Status == store.Parked { // for example, someone else has deleted the session in the meantime
+		notice = "Your rating is on hold and does not affect the reward yet: the session was deleted, or the store has not received the session's data. The Health page shows the store's lag."
 	}
 	return s.seeOther(c, linkFrame(c).sameTurnsHref(id), notice)
 }
@@ -175,7 +175,8 @@ func (s *Server) forgetSession(c echo.Context) error {
 		"The session is deleted: record, turns, samples and feedback."))
 }
 
-// idOnly returns text if it is a session id. A name from a client is personal data, so the audit log must not keep it.
+// idOnly returns text if it is a session id, and otherwise a placeholder. A name from a client is personal data, so
+// the audit log must not keep the name.
 func idOnly(text string) string {
 	if len(text) == 32 && strings.Trim(text, "0123456789abcdef") == "" {
 		return text

@@ -36,7 +36,7 @@ func TestTurnHeadingShowsMarksAndTokens(t *testing.T) {
 		mark + "loop</span>":                                 func(x *store.TurnItem) { x.Loops = 2 },
 		mark + "copy cut off at limits.capture_bytes</span>": func(x *store.TurnItem) { x.Truncated = true },
 		mark + "5 redacted</span>":                           func(x *store.TurnItem) { x.Redacted = map[string]int{"email": 2, "card": 3} },
-		"and is not shown.":                                  func(x *store.TurnItem) { x.Hidden = true },
+		"so the turn is not shown.":                          func(x *store.TurnItem) { x.Hidden = true },
 		" · 12,345 tokens in (7 cached), 9 out":              func(x *store.TurnItem) { x.Input, x.Cached, x.Output = 12345, 7, 9 },
 		" · gpt · 1.25 s</span>":                             func(*store.TurnItem) {},
 	} {

@@ -193,7 +193,7 @@ func (v *sessionsView) exports(f frame) g.Node {
 	)
 }
 
-// sessionTable returns a sessions table; with a nil orderLink the heading has no links.
+// sessionTable returns a table of sessions. If orderLink is nil, the headings have no links.
 func sessionTable(f frame, caption g.Node, orderLink func(f frame, name, largest, smallest string) g.Node, list []store.SessionItem, prices Prices) g.Node {
 	link := func(name, largest, smallest string) g.Node {
 		return g.Iff(orderLink != nil, func() g.Node { return orderLink(f, name, largest, smallest) })
@@ -256,7 +256,7 @@ func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	return g.Group{g.Text(countText(tokens)), smallLine(g.Text("tokens"))}
 }
 
-// knownCount formats a count, or a dash for a session from an older release.
+// knownCount formats a count, or returns a dash for a session from an older release.
 func knownCount[N int | int64](n *N) string {
 	if n == nil {
 		return noValue

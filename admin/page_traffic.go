@@ -38,8 +38,9 @@ func (s *Server) readTraffic(c echo.Context, q *store.SessionQuery, maxWait time
 // maxTenants bounds the tenants table. Each tenant needs an entry in the recent sessions cache.
 const maxTenants = maxShared / 2
 
-// addTenants adds tenants with data. It leaves out tenants being read for the first time. With maxWait =
-// waitForCurrent, the caller wants a complete answer, so addTenants returns errComputing instead.
+// addTenants adds the tenants with data, except those whose sessions are being read for the first time. If maxWait is
+// waitForCurrent, the caller wants a complete answer, so addTenants returns errComputing instead of leaving out
+// tenants.
 func (s *Server) addTenants(c echo.Context, t *Traffic, q *store.SessionQuery, maxWait time.Duration) error {
 	names, err := s.tenantNames(c.Request().Context())
 	if err != nil {

@@ -28,7 +28,7 @@ func (v *viewsView) html(f frame) g.Node {
 		f.breadcrumb("/sessions"),
 		title("Saved views", mutedText(g.Text("Saved session filters, shared by everyone who logs in."))),
 		g.Iff(f.page.Err == nil && len(v.list) == 0, func() g.Node {
-			return emptyState("No saved view", h.P(g.Text("Choose filters on the page "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(", then "), h.Strong(g.Text("Save this filter")), g.Text(".")))
+			return emptyState("No saved view", h.P(g.Text("Choose filters on the "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(" page, then "), h.Strong(g.Text("Save this filter")), g.Text(".")))
 		}),
 		g.Iff(len(v.list) > 0, func() g.Node {
 			return scrollRegion(ariaLabel("Saved views"), h.Table(
@@ -78,7 +78,7 @@ func (v *View) row(f frame) g.Node {
 				h.Class("asks"), h.Summary(h.Class("button danger"), g.Text("Delete …")),
 				h.Form(
 					h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(v.ID)+"/delete")), f.csrfInput(), hiddenField(versionField, v.version()),
-					h.P(g.Text("The view is deleted for all. No session is deleted.")),
+					h.P(g.Text("The view is deleted for everyone. No session is deleted.")),
 					h.Button(h.Class("danger"), g.Text("Delete "), untrustedText(v.Name)),
 				),
 			),
@@ -86,7 +86,7 @@ func (v *View) row(f frame) g.Node {
 	)
 }
 
-// viewLinks links to the saved views, and can save this page's filters.
+// viewLinks returns links to the saved views, and a form that saves this page's filters.
 func (v *sessionsView) viewLinks(f frame) g.Node {
 	saved, currentFilters := f.query.Get("view"), onlyFilters(f.query)
 	var current *View // the view with this page's filters
@@ -179,9 +179,9 @@ func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View
 	}
 	c.Set(detailKey, "view "+view.ID+" "+verb)
 	if verb == "renamed" {
-		return s.seeOther(c, linkFrame(c).Link("/views"), "The view has the name "+view.Name+" now.")
+		return s.seeOther(c, linkFrame(c).Link("/views"), "The view is now named "+view.Name+".")
 	}
-	return s.seeOther(c, view.href(linkFrame(c)), "The view "+view.Name+" is "+verb+" for all who log in.")
+	return s.seeOther(c, view.href(linkFrame(c)), "The view "+view.Name+" is "+verb+" for everyone who logs in.")
 }
 
 // answerViewError redirects a browser to the form with the reason, and sends programs the error.

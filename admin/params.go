@@ -72,7 +72,7 @@ func (p *params) boolean(name string) bool {
 
 func (p *params) time(name string) time.Time { return p.timeIn(name, time.UTC) }
 
-// timeIn reads a day, a day with hour and minute as browsers send it (both in zone), or an RFC 3339 time.
+// timeIn reads an RFC 3339 time, or a time in zone: a day, or a day with hour and minute as browsers send it.
 func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	return readParam(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
@@ -129,7 +129,7 @@ func reportQuery(c echo.Context) (ReportQuery, error) {
 	return q, p.err
 }
 
-// ParseWindow parses a window such as 24h or 30d. 0 means no limit, for "" and "all".
+// ParseWindow parses a window such as 24h or 30d. ParseWindow returns 0 (no limit) for "" and "all".
 func ParseWindow(text string) (time.Duration, error) {
 	bad := fmt.Errorf("%.40q is not a duration: write for example 24h or 30d", text)
 	if text == "" || text == "all" {
@@ -149,7 +149,7 @@ func ParseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// param returns a route parameter, unescaped. echo leaves it escaped if the path has an escaped slash.
+// param returns a route parameter, unescaped. echo leaves the parameter escaped if the path has an escaped slash.
 func param(c echo.Context, name string) string {
 	raw := c.Param(name)
 	if c.Request().URL.RawPath == "" {

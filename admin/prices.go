@@ -39,7 +39,8 @@ func (p *Prices) priceFunc() func(model string) *price.Price {
 	}
 }
 
-// costFunc returns a function that returns a session's cost, or nil without input tokens or if a model has no price.
+// costFunc returns a function that returns a session's cost, or nil if the session has no input tokens or if one of
+// its models has no price.
 func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 	priceOf := p.priceFunc()
 	return func(x *store.SessionItem) *float64 {
@@ -58,7 +59,7 @@ func (p *Prices) costFunc() func(x *store.SessionItem) *float64 {
 	}
 }
 
-// setCosts sets the sessions' costs, in all and by model.
+// setCosts sets the sessions' costs, in total and by model.
 func (p *Prices) setCosts(list ...*store.SessionItem) {
 	priceOf, priceSession := p.priceFunc(), p.costFunc()
 	for _, x := range list {
@@ -191,7 +192,7 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 func (m *meanPrice) note(p *Prices) g.Node {
 	var text []string
 	if p.Models != nil && p.Models.BuiltInDate != "" && m.known {
-		text = append(text, "The cost uses built-in list prices from "+p.Models.BuiltInDate+"; set the key prices to your own prices.")
+		text = append(text, "The cost uses built-in list prices from "+p.Models.BuiltInDate+"; set your own prices in the configuration (key prices).")
 	}
 	if m.sessions > 0 {
 		text = append(text, "Input price: the mean over "+countNoun(m.sessions, "session")+".")
@@ -203,7 +204,7 @@ func (m *meanPrice) note(p *Prices) g.Node {
 			names = append(names, cmp.Or(escapeHidden(shortenName(name)), "(none)"))
 		}
 		more := ifElse(len(m.models) > maxModels, fmt.Sprintf(" and %d more", len(m.models)-maxModels), "")
-		text = append(text, fmt.Sprintf("%s %s a model without a price (%s%s)%s. Add the model to the key prices.",
+		text = append(text, fmt.Sprintf("%s %s a model without a price (%s%s)%s. Add the model to prices in the configuration.",
 			countNoun(m.unknown, "session"), plural(m.unknown, "uses", "use"), strings.Join(names, ", "), more, ifElse(m.known, ", counted at the mean price", "")))
 	}
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))

@@ -85,7 +85,7 @@ func TestOverviewShowsBuiltInPriceDate(t *testing.T) {
 		o.Program.Prices = func() Prices { return Prices{Models: price.BuiltIn(), Currency: "USD"} }
 	})
 	f.reports.report.Global.NTreated = 1
-	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The cost uses built-in list prices from "+price.BuiltIn().BuiltInDate+"; set the key prices") {
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The cost uses built-in list prices from "+price.BuiltIn().BuiltInDate+"; set your own prices in the configuration (key prices)") {
 		t.Error("the overview lacks the date of the built-in prices, or the advice to set the key \"prices\"")
 	}
 }

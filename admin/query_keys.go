@@ -39,8 +39,8 @@ func queryKeys(method, path string) []string {
 	return nil
 }
 
-// checkKeys refuses unknown query keys, because a misspelt filter would select everything. Pages ignore them, because
-// mail and chat programs add keys to links.
+// checkKeys refuses unknown query keys, because a misspelt filter would select everything. Pages ignore unknown keys,
+// because mail and chat programs add keys to links.
 func checkKeys(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !strings.HasPrefix(c.Path(), "/api/") {

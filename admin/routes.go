@@ -57,7 +57,7 @@ func (s *Server) dashboardPages() []page {
 	}
 }
 
-// addPublicRoutes adds the routes without a token. /readyz answers as on the data listener.
+// addPublicRoutes adds the routes that need no token. /readyz responds as on the data listener.
 func (s *Server) addPublicRoutes(e *echo.Echo) {
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", func(c echo.Context) error {

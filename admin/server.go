@@ -79,7 +79,7 @@ func (s *Server) render(c echo.Context, status int, page g.Node) error {
 }
 
 // withBase puts the base path before the addresses in href, src and action. Text from agents and clients stays
-// unchanged, because quotes in it are escaped.
+// unchanged, because its quotes are escaped.
 func (s *Server) withBase(page []byte) []byte {
 	if s.options.Address.BasePath == "" {
 		return page

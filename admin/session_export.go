@@ -98,8 +98,8 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 	}
 }
 
-// writeTranscript writes a session, one JSON line per part. In each line, the member "from" counts the exchanges before
-// that part. Sessions deleted meanwhile are skipped.
+// writeTranscript writes a session, one JSON line per part. In each line, the "from" member counts the exchanges
+// before that part. Sessions that were deleted in the meantime are skipped.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
 	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error {
 		t.Cost, t.Models = x.Cost, x.Models

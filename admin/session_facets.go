@@ -34,7 +34,7 @@ func simpleFacets(x *store.Facets) []facet {
 	}
 }
 
-// sidebar returns saved views, time ranges and facets. On a phone, page.js folds it.
+// sidebar returns saved views, time ranges and facets. On a phone, page.js collapses the sidebar.
 func (v *sessionsView) sidebar(f frame, views g.Node) g.Node {
 	all := simpleFacets(&v.facets)
 	var parts g.Group
@@ -106,8 +106,8 @@ func (fc facet) html(f frame) g.Node {
 	)
 }
 
-// lessonFacet counts each lesson's sessions: those that matched, and those where the lesson was injected, withheld, or
-// in control.
+// lessonFacet counts each lesson's sessions: all that matched, those with the lesson injected, those with the lesson
+// withheld, and the control sessions.
 func (v *sessionsView) lessonFacet(f frame) g.Node {
 	list := v.facets.Lessons
 	if len(list) == 0 {
@@ -142,7 +142,7 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 	)
 }
 
-// filterChips returns a link per filter that removes it.
+// filterChips returns a link for each filter. The link removes the filter.
 func filterChips(f frame, keys []string) g.Node {
 	var links g.Group
 	for _, key := range keys {

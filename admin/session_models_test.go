@@ -16,7 +16,8 @@ import (
 	"precept/store"
 )
 
-// The sub-agents in both sessions used small, and in the session "unpriced" also other, which has no price.
+// newModelsFixture returns a server with two sessions. The sub-agents in both sessions used the model "small". In the
+// session "unpriced", they also used "other", which has no price.
 func newModelsFixture(t *testing.T) *fixture {
 	t.Helper()
 	sessions := newSessionStore(t, time.Now())

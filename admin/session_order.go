@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// Values for the query key order.
+// Values of the "order" query key.
 const (
 	newestFirst    = "newest"
 	oldestFirst    = "oldest"
@@ -121,7 +121,7 @@ func (v *sessionsView) totalText(f frame, isByStart bool) g.Node {
 	return g.Text(countText(t.Sessions) + " of the newest " + inRange + "; older sessions are not counted. ")
 }
 
-// caption names total and order, and says how a search reads sessions.
+// caption names the total and the order, and says how a search reads sessions.
 func (v *sessionsView) caption(f frame) g.Node {
 	orders, isByStart := sessionOrders(), slices.Contains(startOrders(), v.order)
 	if v.searched {

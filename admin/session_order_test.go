@@ -18,8 +18,8 @@ import (
 	"precept/store"
 )
 
-// newCostFixture returns a server with three sessions: cheap is the longest, expensive costs the most, and unpriced
-// has a model without a price.
+// newCostFixture returns a server with three sessions: "cheap" is the longest, "expensive" costs the most, and
+// "unpriced" has a model without a price.
 func newCostFixture(t *testing.T) *fixture {
 	t.Helper()
 	sessions := newSessionStore(t, time.Now())
@@ -81,7 +81,7 @@ func TestColumnHeadingsSortSessions(t *testing.T) {
 	}
 }
 
-// The sessions page shows the result of a text search with the newest sessions first, and the reason.
+// If a text search asks for an order by cost, the sessions page shows the newest sessions first, and says why.
 func TestTextSearchAndExportRefuseCostOrder(t *testing.T) {
 	f := newCostFixture(t)
 	if page := get(t, f, "/sessions?words=question&order=costliest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {

@@ -139,7 +139,7 @@ func sameValueLink(f frame, field, name string) g.Node {
 func forgetForm(f frame, id string) g.Node {
 	return section(
 		"delete", "Delete",
-		mutedText(g.Text("Deletes the session's record, turns, samples and feedback, in memory too. The lesson counters keep the session's numbers, without the session's name. You cannot undo this.")),
+		mutedText(g.Text("Deletes the session's record, turns, samples and feedback, including the copies in memory. The lesson counters keep the session's numbers, without the session's name. You cannot undo this.")),
 		h.Form(
 			h.Method("post"), h.Action(f.sameTurnsHref(id, "forget")), f.csrfInput(),
 			checkbox("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),

@@ -25,7 +25,7 @@ func turnNode(t *store.TurnItem) g.Node {
 			h.Span(h.Class("quiet"), timeNode(t.At, g.Attr("data-fine")), untrustedText(facts)),
 			g.Map(turnMarks(t), func(mark string) g.Node { return h.Span(h.Class("mark"), g.Text(mark)) }),
 		),
-		g.If(t.Hidden, warning("This turn names a path that opted out later, and is not shown.")),
+		g.If(t.Hidden, warning("This turn names a path that was opted out later, so the turn is not shown.")),
 		g.Map(t.Entries, func(e store.Entry) g.Node { return entryNode(&e) }),
 		g.If(t.RequestID != "", h.Details(
 			h.Class("ids"), h.Summary(g.Text("Ids")),
@@ -54,7 +54,7 @@ func turnMarks(t *store.TurnItem) (marks []string) {
 	return marks
 }
 
-// entryNode returns a message or a call; long text is folded.
+// entryNode returns a message or a call; long text is collapsed.
 func entryNode(e *store.Entry) g.Node {
 	class, label := entryAuthor(e)
 	text := e.Text
@@ -108,7 +108,7 @@ func entryAuthor(e *store.Entry) (class, label string) {
 
 const maxUnfoldedBytes = 1200
 
-// firstLine returns what stays visible when a text is folded.
+// firstLine returns the part of a text that stays visible when the text is collapsed.
 func firstLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	return truncateChars(text, 90)

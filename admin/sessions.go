@@ -121,7 +121,8 @@ func (s *loginStore) get(cookie string) (*browserSession, bool) {
 	return &browserSession{id, csrfToken(cookie), x.proof}, true
 }
 
-// recordUse stores a use at most once in usedEvery. The next login or logout reports a failed write.
+// recordUse stores the time of a login's use, at most once in usedEvery. It ignores a failed write, because the next
+// login or logout writes the file again and reports a failure.
 func (s *loginStore) recordUse(sess *browserSession) {
 	now := s.now()
 	s.mu.Lock()
@@ -154,7 +155,7 @@ func (s *loginStore) takeNotice(sess *browserSession) notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	x := s.byID[sess.id]
-	if x == nil { // logged out meanwhile
+	if x == nil { // logged out in the meantime
 		return notice{}
 	}
 	pending := x.notice

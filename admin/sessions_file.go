@@ -153,10 +153,10 @@ func (s *Server) loadLogins() {
 	future, err := s.logins.load(filepath.Join(o.DataDir, loginsFile))
 	switch {
 	case errors.Is(err, errCorrupt):
-		o.Log.Warn("the stored logins are damaged, so all browsers log in again; the file was renamed: delete the renamed file",
+		o.Log.Warn("the stored logins are damaged, so all browsers must log in again; the file was renamed: delete the renamed file",
 			"file", loginsFile+corruptSuffix, "error", err)
 	case err != nil:
-		o.Log.Warn("the stored logins cannot be read, so all browsers log in again; make the file readable, or delete the file",
+		o.Log.Warn("the stored logins cannot be read, so all browsers must log in again; make the file readable, or delete the file",
 			"file", loginsFile, "error", err)
 	case future > 0:
 		o.Log.Warn("stored logins have future dates and were ignored; the browsers must log in again; check the machine's clock",

@@ -57,9 +57,10 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 	return &sharedCache[K, V]{now: now, compute: compute, maxAge: maxAge, renewAfter: renewAfter, semaphore: make(chan struct{}, 1), values: map[K]*cachedValue[V]{}}
 }
 
-// get returns the value for a key. old reports that the value is older than maxAge, because a newer one is not computed
-// yet or cannot start. Without a value, get waits at most maxWait (0: no limit) and then returns errComputing. With
-// waitForCurrent, get waits for a newer value, or returns errComputing if that cannot start.
+// get returns the value for a key. old reports that the value is older than maxAge, because a newer one is not
+// computed yet or cannot start. If there is no value yet, get waits at most maxWait (0: no limit) and then returns
+// errComputing. If maxWait is waitForCurrent, get waits for a newer value, or returns errComputing if its computation
+// cannot start.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.workerContext == nil {
@@ -100,7 +101,7 @@ func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duratio
 }
 
 // startFlight starts or joins the computation for a key. The channel receives a cachedValue, or nothing if the worker
-// ended first; it is nil if maxShared computations are pending. The caller holds the lock.
+// ended first. The channel is nil if maxShared computations are pending. The caller holds the lock.
 func (s *sharedCache[K, V]) startFlight(key K, pin bool) <-chan singleflight.Result {
 	if s.pendingCount >= maxShared {
 		return nil
@@ -127,8 +128,8 @@ func (s *sharedCache[K, V]) addPending(flights int) {
 
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 
-// renew computes and stores a value. If clear ran meanwhile, renew discards the value. If expire ran, renew stores the
-// value as old.
+// renew computes and stores a value. If clear ran in the meantime, renew discards the value. If expire ran, renew
+// stores the value as old.
 func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedValue[V] {
 	x := cachedValue[V]{startedAt: s.now(), pinned: pin}
 	s.mu.Lock()
@@ -137,7 +138,7 @@ func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedVa
 	x.value, x.err = s.computeSafely(ctx, key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.clearCount != clears { // the value can contain erased data
+	if s.clearCount != clears { // the value may contain erased data
 		return cachedValue[V]{err: errComputing}
 	}
 	x.duration, x.requestedAt = s.now().Sub(x.startedAt), s.now()

@@ -256,7 +256,7 @@ func TestGetReturnsErrorsAndPanics(t *testing.T) {
 	})
 }
 
-// slowReports computes the report anew for each call, in 400 ms.
+// slowReports computes a new report for each call, in 400 ms.
 type slowReports struct {
 	report report.Report
 	made   atomic.Int64 // number of computed reports

@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// trueEffects returns a lesson's true effect on the reward; nil outside the demo.
+// trueEffects returns a lesson's true effect on the reward. The function is nil outside the demo.
 type trueEffects func(slug string) (float64, bool)
 
 func (t trueEffects) bySlug(slug string) *float64 {
@@ -26,7 +26,7 @@ func (t trueEffects) bySlug(slug string) *float64 {
 	return nil
 }
 
-// effectTable is a forest plot with figures: rows from a report on one axis.
+// effectTable is a forest plot with columns of numbers. Its rows come from one report and share one axis.
 type effectTable struct {
 	report      *report.Report
 	rows        []*report.Row
@@ -121,8 +121,8 @@ func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 	)
 }
 
-// provenOutcomes returns the outcomes that a lesson provably lowers. Fewer recurring errors are proven far sooner than
-// an effect on the reward.
+// provenOutcomes returns the outcomes that a lesson provably lowers. A drop in recurring errors can be proven much
+// sooner than an effect on the reward.
 func provenOutcomes(l *report.Row) g.Node {
 	var lines g.Group
 	for i := range l.Outcomes {
@@ -156,9 +156,9 @@ func overTime(l *report.Row) g.Node {
 	return g.Group{sparkline(l.Days), progress}
 }
 
-// rowOrder returns the row comparison for the query key sort, which names a column. A - before the name reverses the
-// order. Rows with equal values, and all rows for an unknown name, are sorted by effect: the largest first, and rows
-// without an effect last, by their numbers of sessions.
+// rowOrder returns the row comparison for the value of the "sort" query key, which names a column. A "-" before the
+// name reverses the order. Rows with equal values, and all rows if the name is unknown, are sorted by effect, largest
+// first. Rows without an effect come last, sorted by number of sessions.
 func rowOrder(sortBy string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {
@@ -192,8 +192,8 @@ func reportWarnings(r *report.Report) (out []string) {
 			"The random assignment deviates from the configured probabilities (e-value %.3g): no effect below is reliable.", r.SRM.EValue))
 	}
 	if !r.Reporting.OK {
-		out = append(out, "Sessions with and without lessons do not get feedback equally often or from the same sources: "+
-			"the feedback may cause the effects below.")
+		out = append(out, "Sessions with lessons get feedback at a different rate or from different sources than sessions without lessons: "+
+			"this difference may explain the effects below.")
 	}
 	return out
 }
@@ -207,11 +207,11 @@ func noLessons() g.Node {
 			h.Li(
 				g.Text("Write one: "), code("precept lessons new"),
 				g.Text(" puts a file into the lessons directory. With "), code("--advice"),
-				g.Text(" the lesson is active within two seconds, else after "), code("precept lessons approve SLUG"), g.Text("."),
+				g.Text(", the lesson is active within two seconds; otherwise, it is active after "), code("precept lessons approve SLUG"), g.Text("."),
 			),
 			h.Li(
-				g.Text("Import existing lessons: "), code("precept lessons import"),
-				g.Text(", or the starter lessons from "), code("precept init --starter"), g.Text("."),
+				g.Text("Import existing lessons with "), code("precept lessons import"),
+				g.Text(", or add the starter lessons with "), code("precept init --starter"), g.Text("."),
 			),
 			h.Li(
 				g.Text("Point an agent at precept's data listener and let "), code("precept distill"),

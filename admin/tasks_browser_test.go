@@ -17,7 +17,7 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// nearMissSurveyor is a source that names a lesson which nearly matched.
+// nearMissSurveyor is a source that names a lesson that nearly matched.
 type nearMissSurveyor struct{ emptySource }
 
 func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {

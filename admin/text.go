@@ -172,8 +172,8 @@ func truncateChars(text string, limit int) string {
 // becomes U+FFFD.
 func TerminalText(text string) string { return escapeHidden(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// isHidden reports whether a character is invisible or changes how others look. The joiners U+200C and U+200D do not
-// count, because emoji and Indic scripts need them.
+// isHidden reports whether a character is invisible or changes how other characters look. The joiners U+200C and
+// U+200D do not count, because emoji and Indic scripts need them.
 func isHidden(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':

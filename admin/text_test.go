@@ -105,7 +105,7 @@ func TestEscapeHiddenShowsHiddenCharacters(t *testing.T) {
 	})
 }
 
-// unescapeHidden leaves text in the brackets ‹› unchanged if escapeHidden cannot have written it.
+// unescapeHidden leaves text in the brackets ‹› unchanged if escapeHidden could not have written it.
 func TestUnescapeHiddenReversesEscapeHidden(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")

@@ -15,8 +15,8 @@ import (
 const TokenFile = "admin-token"
 
 // EnsureToken returns the admin token in the data directory, or generates 32 random bytes and stores them in a file
-// that only the owner can read. If the file cannot be written, EnsureToken returns the token with an error, because the
-// next start makes a different one. If the file cannot be read, token is empty.
+// that only the owner can read. If the file cannot be written, EnsureToken returns the token with an error, because
+// the next start generates a different one. If the file cannot be read, token is empty.
 func EnsureToken(dataDir string, random io.Reader) (token string, isNew bool, err error) {
 	path := filepath.Join(dataDir, TokenFile)
 	b, err := os.ReadFile(path)

@@ -22,7 +22,7 @@ type Traffic struct {
 	Buckets      []TrafficBucket `json:"buckets"` // oldest first; empty without sessions
 	Models       []TrafficRow    `json:"models"`  // most sessions first
 	Agents       []TrafficRow    `json:"agents"`  // most sessions first
-	Tenants      []TrafficRow    `json:"tenants"` // only with the parameter tenants, by name
+	Tenants      []TrafficRow    `json:"tenants"` // only with the tenants parameter; ordered by name
 
 	tenants []Traffic // in the order of Tenants
 }
@@ -174,8 +174,9 @@ func computeTraffic(r *store.Recent, q *store.SessionQuery, p *Prices, now time.
 	return t
 }
 
-// setBuckets divides the window into buckets. The window begins at the query's start. It begins at the oldest session
-// instead if the query has no start or one that is much older (maxLead), or if not all sessions were read.
+// setBuckets divides the window into buckets. The window begins at the query's start. If the query has no start, or
+// if the start is much earlier than the oldest session (maxLead), or if not all sessions were read, the window begins
+// at the oldest session.
 func (t *Traffic) setBuckets(r *store.Recent, q *store.SessionQuery, now time.Time, zone *time.Location) {
 	t.Since, t.Until = q.Since, now
 	if r.OldestStart.Sub(t.Since) > maxLead || !r.Complete && t.Since.Before(r.OldestStart) {

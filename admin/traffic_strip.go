@@ -11,12 +11,12 @@ import (
 	"precept/store"
 )
 
-// strip is a row of bars, one per bucket, on a separate scale.
+// strip is a row of bars, one per bucket, with a scale of its own.
 type strip struct {
 	name  string
 	term  string // glossary key for the name, if any
 	tone  string // CSS class for the bars; empty: default colour
-	kind  string // error kind in the session list that a bar links to; empty: every kind
+	kind  string // error kind by which the linked session list is filtered; empty: every kind
 	value func(t *TrafficSum) float64
 	text  func(x float64) string // nil: whole numbers
 }
@@ -62,9 +62,9 @@ func (v *trafficView) failureNotes() g.Node {
 	t := &v.traffic.Sum
 	statuses := len(t.Statuses)
 	return g.Group{
-		g.If(statuses == 0, mutedText(g.Text("In no session did a model API reply fail."))),
+		g.If(statuses == 0, mutedText(g.Text("No session has a failed reply from a model API."))),
 		g.If(statuses > 0, mutedText(
-			g.Textf("A model API reply failed in %s of %s. ", countText(t.Failed), countNoun(t.Sessions, "session")),
+			g.Textf("A reply from a model API failed in %s of %s. ", countText(t.Failed), countNoun(t.Sessions, "session")),
 			g.Text("A status of 400 or more is a failure, such as 429 for too many requests. A session counts once per status. "),
 			g.If(statuses > maxStatuses, g.Textf("The charts show the %d most frequent of %d statuses.", maxStatuses, statuses)),
 		)),
@@ -98,7 +98,7 @@ func (v *trafficView) costNotes() g.Node {
 	t := &v.traffic.Sum
 	mean := meanPrice{known: t.Cost != nil}
 	return g.Group{
-		g.If(t.Unpriced > 0, mutedText(g.Textf("The cost leaves out %s without a model price. Add the model to the key prices.", countNoun(t.Unpriced, "session")))),
+		g.If(t.Unpriced > 0, mutedText(g.Textf("The cost leaves out %s without a model price. Add the model to prices in the configuration.", countNoun(t.Unpriced, "session")))),
 		mean.note(&v.prices),
 	}
 }

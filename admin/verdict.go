@@ -38,8 +38,8 @@ func advise(l *report.Row) advice {
 	return a
 }
 
-// rowState returns the state of the row's lesson. "trial, ended" is a finished planned trial, used like an active
-// lesson until a person decides.
+// rowState returns the state of the row's lesson. "trial, ended" means that the planned trial has ended; the lesson
+// is used like an active lesson until a person decides.
 func rowState(l *report.Row) string {
 	if l.State == string(lesson.Trial) && l.Trial == "ended" {
 		return "trial, ended"

@@ -28,7 +28,7 @@ type Notes interface {
 	WriteNotes(ctx context.Context, tenant string, sessionNotes map[sessionpkg.ID][]byte, tenantNotes map[string][]byte) error
 }
 
-// View is a saved filter for the sessions page, shared by all who log in.
+// View is a saved filter for the sessions page, shared by everyone who logs in.
 type View struct {
 	ID    string    `json:"id"`
 	Name  string    `json:"name"`
@@ -132,8 +132,8 @@ func (v *View) version() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// checkVersion returns an error if the view has changed since a form showed version seen. Programs and older pages send
-// no version.
+// checkVersion returns an error if the view has changed since a form showed the version in seen. Programs and older
+// pages send no version.
 func (v *View) checkVersion(seen string) error {
 	if seen == "" || seen == v.version() {
 		return nil

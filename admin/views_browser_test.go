@@ -134,7 +134,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	}
 }
 
-// picture writes a screenshot into the directory PRECEPT_VIEWS, if set.
+// picture writes a screenshot into the directory that PRECEPT_VIEWS names, if the variable is set.
 func (tb *tab) picture(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("PRECEPT_VIEWS")

@@ -71,7 +71,7 @@ func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 		t.Fatalf("saving a view: got status %d, Location %q, want 303 and the session list with the view", res.StatusCode, location)
 	}
 	id := location[strings.LastIndex(location, "=")+1:]
-	if page := get(location); !strings.Contains(page, "The view Bad sessions is saved for all who log in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
+	if page := get(location); !strings.Contains(page, "The view Bad sessions is saved for everyone who logs in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
 		t.Error("the list does not mark the saved view as the current view")
 	}
 	if page := get("/views"); !strings.Contains(page, ">Bad sessions</a>") || !strings.Contains(page, "operator ") || !strings.Contains(page, "a&b") {

@@ -70,7 +70,7 @@ func TestExportUsesQueryAndPageFilters(t *testing.T) {
 	}
 }
 
-// After the first line the status is sent, so only an aborted connection tells the client about an error.
+// After the first line the status has been sent, so only an aborted connection tells the client about an error.
 func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	export := &fakeExport{err: errors.New("down")}

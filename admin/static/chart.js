@@ -1,4 +1,4 @@
-// Draws each element .chart with uPlot, from the JSON in data-chart: values over days, some with an interval.
+// Draws each .chart element with uPlot, from the JSON in data-chart: values over days, some with an interval.
 "use strict";
 
 // Returns a custom property as a colour for a canvas. A canvas does not accept light-dark(), so an element resolves the
@@ -47,7 +47,7 @@ function draw(box) {
   box.chart = u;
 }
 
-// Shows the newest values in the legend, while the pointer is not on the chart.
+// Shows the newest values in the legend while the pointer is not on the chart.
 function showNewest(u) {
   u.setLegend({ idx: u.data[0].length - 1 });
 }

@@ -44,8 +44,8 @@ function switchTheme() {
   });
 }
 
-// Reports whether the reader uses the page: a field has the focus, text is selected, a popover or a sample is open, or a
-// filter was changed. Then the page is not refreshed.
+// Reports whether the reader is using the page: a field has the focus, text is selected, a popover or a sample is
+// open, or a filter was changed. A page in use is not refreshed.
 function inUse(main) {
   const changed = (e) => {
     if (e.tagName === "SELECT") return e.selectedIndex !== Math.max(0, [...e.options].findIndex((o) => o.defaultSelected));
@@ -57,13 +57,13 @@ function inUse(main) {
 
 const narrow = matchMedia("(max-width: 40rem)");
 
-// Folds the sidebar on a phone. On a wider screen the sidebar has no summary, and stays unfolded.
+// Collapses the sidebar on a phone. On a wider screen the sidebar has no summary, and stays open.
 function foldSidebar() {
   for (const e of document.querySelectorAll(".sidebar")) e.open = !narrow.matches;
 }
 
-// Replaces main with next. Details stay folded or unfolded, tables stay scrolled, main keeps the focus, and the last
-// action's result stays.
+// Replaces main with next. Details stay open or closed, tables keep their scroll position, main keeps the focus, and
+// the notice about the last action stays.
 function swap(main, next) {
   const places = (root) => [...root.querySelectorAll(".scroll, details")];
   const name = (e) => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.querySelector("summary")?.textContent;
@@ -92,7 +92,7 @@ function showStale(text) {
 }
 
 // Loads the page again and replaces the main part. Runs every five seconds, unless the page is hidden or in use, or the
-// box "refresh" is off.
+// "refresh" box is not checked.
 async function refresh() {
   const box = document.getElementById("refresh"), main = document.querySelector("main");
   if (document.hidden || !box || !box.checked || inUse(main)) return;
@@ -112,7 +112,7 @@ async function refresh() {
   document.dispatchEvent(new Event("precept:swap"));
 }
 
-// Escape folds the unfolded part with the focus, and moves the focus to the summary.
+// Escape closes the open part that has the focus, and moves the focus to the part's summary.
 document.addEventListener("keydown", (e) => {
   const part = document.activeElement.closest(narrow.matches ? "details[open]" : "details[open]:not(.sidebar)");
   if (e.key !== "Escape" || !part || document.querySelector(":popover-open")) return;

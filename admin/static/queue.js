@@ -1,8 +1,8 @@
-// Keys on the queue page: j and k move between lessons; a key with a button (data-key) in the lesson presses the button.
+// Keys on the queue page: j and k move between lessons. Any other key presses the lesson's button with this data-key.
 "use strict";
 const articles = [...document.querySelectorAll("article.candidate")];
 let at = Math.max(0, articles.findIndex((a) => "#" + a.id === location.hash)); // selected lesson's index
-let armed = null; // the button Reject after the first press
+let armed = null; // the Reject button after the first press
 
 function select(i, scrolls = true) {
   if (!articles.length) return;

@@ -1,4 +1,4 @@
-// Sets the chosen theme before the first paint. For this the script is in the head and not deferred.
+// Sets the chosen theme before the first paint. Therefore the script is in the head and is not deferred.
 "use strict";
 try {
   const theme = localStorage.getItem("precept-theme");
