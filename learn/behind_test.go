@@ -69,7 +69,7 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	}
 }
 
-// A reward that the learner first reads when a session closes counts toward the next priors fit.
+// A reward that the learner first reads when a session closes counts toward the next fit of the priors.
 func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

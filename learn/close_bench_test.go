@@ -41,8 +41,8 @@ func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Excha
 	return x
 }
 
-// BenchmarkClose closes sessions with about 1 KB per exchange on SQLite, every second one with a reward.
-// cpu-us/exchange is the whole process's CPU time.
+// BenchmarkClose closes sessions with about 1 KB per exchange on SQLite. Every second session has a reward. The metric
+// cpu-us/exchange covers the whole process.
 func BenchmarkClose(b *testing.B) {
 	for _, turns := range []int{1, 10} {
 		for _, judged := range []bool{false, true} {

@@ -18,7 +18,7 @@ import (
 	"precept/store"
 )
 
-// If a session closed when a reward arrives, sessions with early rewards would be counted first.
+// If a session closed as soon as a reward arrived, sessions with early rewards would be counted first.
 func TestSessionClosesAtFixedAge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -47,8 +47,8 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "closed sessions in the metrics after a second pass", f.Learner.Metrics.Closed.Load(), 2)
 }
 
-// A session that began while the clock was days ahead closes at once after the clock is set back. A session that began
-// a few minutes ahead closes at the closing age.
+// A session that began while the clock was days ahead closes at once after the clock is set back. A session whose start
+// was only a few minutes ahead closes at the closing age.
 func TestSessionFromFastClockCloses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

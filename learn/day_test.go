@@ -104,7 +104,7 @@ type daySimulation struct {
 	single  *fixture
 	fleet   []*fixture
 	link    *link    // to the partitioned replica
-	addrs   []string // Redis as each replica reaches it
+	addrs   []string // Redis address for each replica
 	dirs    []string
 	events  map[int][]dayEvent
 	actions [dayReplicas + 1][]func(f *fixture) // in the current step, by replica; the last entry is the single process

@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// withCache returns a change that adds an exchange cache with a size in bytes.
+// withCache returns a function that adds an exchange cache of size bytes to the options.
 func withCache(t testing.TB, size int64) func(o *options) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -116,7 +116,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 	}
 }
 
-// copyAfterKill returns a fixture on copied files, as after a kill.
+// copyAfterKill returns a fixture on a copy of the files, as if the process had been killed.
 func copyAfterKill(f *fixture) *fixture {
 	dir := f.t.TempDir()
 	files, err := filepath.Glob(filepath.Join(f.dir, "*"))

@@ -65,7 +65,7 @@ func (l *Learner) TenantState(name string) (held, read bool) {
 	return t != nil, t != nil && t.isLoaded
 }
 
-// RefitAfter makes the learner fit the priors again after some rewards.
+// RefitAfter makes the learner fit a tenant's priors again after the given number of further rewards.
 func (l *Learner) RefitAfter(name string, rewards int) {
 	_ = l.beliefs.load(context.Background(), name)
 	l.beliefs.tenants[name].newRewards = bandit.RefitEvery - rewards

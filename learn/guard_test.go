@@ -258,7 +258,7 @@ func (p *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// Each program start readmits the session for one attempt, until three have failed.
+// Each program start readmits the session for one attempt, until three attempts have failed.
 func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionID("bad")

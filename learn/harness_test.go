@@ -221,7 +221,7 @@ type options struct {
 	Reward feedback.Definition
 }
 
-// newFixture opens a store and a learner in a new directory. change edits the options if not nil.
+// newFixture opens a store and a learner in a new directory. If change is not nil, change edits the options.
 func newFixture(t testing.TB, change func(o *options)) *fixture {
 	t.Helper()
 	clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}

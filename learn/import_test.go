@@ -123,7 +123,7 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 	assertEqual(t, "samples", len(f.allSamples()), 0)
 }
 
-// importRated imports a conversation for tenantA. messages (more messages) and outcome (the field success) are JSON
+// importRated imports a conversation for tenantA. messages (more messages) and outcome (the success field) are JSON
 // that begins with a comma.
 func (f *fixture) importRated(messages, outcome string, at time.Time) learn.ImportCounts {
 	f.t.Helper()
@@ -227,7 +227,7 @@ func TestLaterFeedbackRatesOlderImportSamples(t *testing.T) {
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
-// unsettledImports is a backend with a Settle that does nothing.
+// unsettledImports is a backend whose Settle does nothing.
 type unsettledImports struct{ *faultyBackend }
 
 func (unsettledImports) Settle(context.Context, []session.Settlement) ([]bool, error) {

@@ -22,7 +22,7 @@ func exchangeIDs(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// The first sample is kept, and the later turns do not change the reward and the counters.
+// The first sample is kept, and the later turns change neither the reward nor the counters.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

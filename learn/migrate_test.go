@@ -30,8 +30,8 @@ func TestMigrationChild(t *testing.T) {
 	t.Logf("Migrate: err = %v", err)
 }
 
-// runKilledMigration kills a migrating child process after some progress lines, when ready returns true, or after 20
-// seconds.
+// runKilledMigration starts a child process that migrates a store. After the given number of progress lines, it waits
+// until ready returns true, but at most 20 seconds, and kills the child.
 func runKilledMigration(t *testing.T, url string, lines int, ready func() bool) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrationChild$", "-test.v")

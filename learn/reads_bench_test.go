@@ -99,7 +99,7 @@ func lessonSettlement(n int) session.Settlement {
 	}
 }
 
-// measureReads calls prepare before each read, without measuring it.
+// measureReads measures read. It calls prepare before each read, outside of the measurement.
 func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read func() error) {
 	b.Helper()
 	var own, redis, sent float64

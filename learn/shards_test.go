@@ -166,7 +166,7 @@ func TestClusterReportEqualsSingleServerReport(t *testing.T) {
 					assertBalance(t, cluster, emptyBytes)
 					faults.Go(func() {
 						cluster.Nodes[1].Kill()
-						time.Sleep(300 * time.Millisecond) // calls fail meanwhile
+						time.Sleep(300 * time.Millisecond) // calls fail in the meantime
 						if err := cluster.Nodes[1].Start(); err != nil {
 							t.Error(err)
 						}

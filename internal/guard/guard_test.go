@@ -114,7 +114,7 @@ func TestPanicSetsSessionOrExchangeAside(t *testing.T) {
 	checkEqual(t, "RunOn(function that returns)", g.RunOn("close", newSessionRef("a"), "", func() {}), true)
 	checkEqual(t, "RunOn(exchange, function that panics)", g.RunOn("write", newSessionRef("b"), "x1", func() { panic("p") }), false)
 	checkEqual(t, "RunOn(session, function that panics)", g.RunOn("close", newSessionRef("c"), "", func() { panic("q") }), false)
-	checkEqual(t, "RunOn if the hook Before panics", g.RunOn("early", newSessionRef("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
+	checkEqual(t, "RunOn if the Before hook panics", g.RunOn("early", newSessionRef("d"), "", func() { t.Error("the step ran although Before panicked") }), false)
 	checkEqual(t, "Before calls", before, []string{"close1", "write1x1", "close1", "early1"})
 	for name, want := range map[string]bool{"a": false, "b": false, "c": true, "d": true} {
 		checkEqual(t, "IsSkipped(session "+name+")", g.IsSkipped(newSessionRef(name)), want)

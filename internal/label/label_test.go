@@ -54,7 +54,7 @@ func TestConstantsAreSnakeCase(t *testing.T) {
 	}
 }
 
-// A step that is a string literal compiles, but is missing in Steps, the list of metric labels.
+// A step that is a string literal compiles, but is missing from Steps, the list of metric labels.
 func TestStepArgumentsAreConstants(t *testing.T) {
 	methods := []string{"guard", "failed", "report", "onFailure", "OnFailure", "panicked", "reportPanic", "onPanic", "OnPanic", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
 	calls := 0

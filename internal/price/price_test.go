@@ -52,7 +52,8 @@ func TestCostCountsCachedTokensOnce(t *testing.T) {
 	}
 }
 
-// Without own prices, a written token costs 1.25 times the input price, and twice the input price for an hour.
+// If a model has no prices for cache writes, a written token costs 1.25 times the input price. If the cache keeps the
+// token for an hour, the factor is 2.
 func TestCostCountsWrittenTokensOnce(t *testing.T) {
 	written := price.Tokens{Input: 1_000_000, Cached: 400_000, Written: 500_000, WrittenHour: 200_000}
 	for want, p := range map[float64]price.Price{

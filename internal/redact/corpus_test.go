@@ -185,7 +185,8 @@ func shapeGenerators() []generator {
 	}
 }
 
-// contextGenerators returns, for kinds found only in context, functions that draw a text and the value in the text.
+// contextGenerators returns generators for values that are found only in context. Each function draws a text and the
+// value in the text.
 func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	return map[kind]func(r *rand.Rand) (string, string){
 		authorization: func(r *rand.Rand) (string, string) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the table of docs/SAMPLES.md") //nolint:gochecknoglobals // a test flag
+var update = flag.Bool("update", false, "write the table in docs/SAMPLES.md") //nolint:gochecknoglobals // a test flag
 
 // want returns the expected redaction. An empty out means that the input must not change.
 func (e example) want() string {

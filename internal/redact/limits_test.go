@@ -51,7 +51,7 @@ func TestWordBeforeNumberDeterminesKind(t *testing.T) {
 }
 
 // A long value without brackets and spaces is redacted if the value often changes between letters, digits and cases. A
-// long number with different digits is redacted, too.
+// long number with different digits is also redacted.
 func TestTokenIsRedactedByLengthAndMixture(t *testing.T) {
 	assertRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
 	assertRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")

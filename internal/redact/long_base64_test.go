@@ -32,7 +32,7 @@ func TestLongBase64IsKeptAndFast(t *testing.T) {
 		`{"b64_json":"` + data + `"}`, `{"input_audio":{"format":"wav","data":"` + data + `"}}`, `{"inlineData":{"mimeType":"image/png","data":"` + data + `"}}`,
 	} {
 		if got := minTime(in); got > limit {
-			t.Errorf("JSON(%.60q...) took %v, want at most %v, the time for a text this long", in, got, limit)
+			t.Errorf("JSON(%.60q...) took %v, want at most %v, the time for plain text of the same length", in, got, limit)
 		} else {
 			t.Logf("JSON(%.60q...) took %v, limit %v", in, got, limit)
 		}

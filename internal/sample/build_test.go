@@ -147,7 +147,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	s.addTurn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
 	s.addTurn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
 	if got := sample.Build(s.session); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
-		t.Errorf("got samples %v, want two dialog_response samples, the first failed", got)
+		t.Errorf("got samples %v, want two dialog_response samples, the first of them failed", got)
 	}
 }
 

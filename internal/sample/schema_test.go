@@ -13,7 +13,8 @@ import (
 	"precept/internal/sample"
 )
 
-// schemas returns MPLP v1.0 by family, the core schema under "", and precept's requirements under "precept".
+// schemas returns the MPLP v1.0 schemas by family. The core schema is under "", and precept's requirements are under
+// "precept".
 var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //nolint:gochecknoglobals // compiled once for all tests
 	const base = "https://mplp.dev/schemas/v1.0/learning/"
 	files := map[string]string{
@@ -47,7 +48,7 @@ var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //
 	return out, nil
 })
 
-// validateSample checks the family's schema (or the core's) and precept's.
+// validateSample checks a sample against the family's schema (or else the core schema) and against precept's.
 func validateSample(s sample.Sample) error {
 	raw, err := json.Marshal(s)
 	if err != nil {

@@ -83,7 +83,7 @@ func (s *simulation) answer(x *dialogue, withText bool) {
 	}
 }
 
-// drawDialogue draws a conversation that fits, or returns nil.
+// drawDialogue draws a conversation for which fits returns true. It returns nil if there is none.
 func (s *simulation) drawDialogue(fits func(x *dialogue) bool) *dialogue {
 	var candidates []*dialogue
 	for _, x := range s.dialogues {

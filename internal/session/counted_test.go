@@ -49,8 +49,8 @@ func TestReplicasCountRunTurnsOnce(t *testing.T) {
 	})
 }
 
-// Two replicas count a parent session's tokens by model, and write or merge their copies in random order. Tokens with
-// models beyond the limit have a shared name, and no token is lost.
+// Two replicas count a parent session's tokens by model, and write or merge their copies in random order. All models
+// beyond the limit are counted under one name, and no token is lost.
 func TestReplicasCountModelTokensOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stored := newRecord("parent")

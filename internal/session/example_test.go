@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// The second request repeats the first reply, and so belongs to the same session.
+// The second request repeats the first reply, and therefore belongs to the same session.
 func Example() {
 	now := time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC)
 	threader := session.NewThreader(func() [16]byte { return [16]byte{1} })

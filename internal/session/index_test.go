@@ -99,7 +99,7 @@ func TestIndexBoundsOwnersPerKey(t *testing.T) {
 		t.Error("add(known owner) = true, want false")
 	}
 	if x.owners(7)[0].stamp != stampReply {
-		t.Errorf("known owner after a request: got stamp %v, want %v", x.owners(7)[0].stamp, stampReply)
+		t.Errorf("owner added again with a request stamp: got stamp %v, want the old stamp %v", x.owners(7)[0].stamp, stampReply)
 	}
 }
 

@@ -95,7 +95,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 		threader := newThreader()
 		r := threader.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 			found := map[session.EchoKey][]session.ID{}
-			for _, key := range keys { // a call and the result have one key
+			for _, key := range keys { // a call and its result share one key
 				if n := len(found); found[key] == nil && n < len(tc.owners) {
 					found[key] = append([]session.ID{}, tc.owners[n]...)
 				}
@@ -125,7 +125,7 @@ func TestLaterSubagentTurnDoesNotJoinParent(t *testing.T) {
 
 	st.restart()
 	next := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
-	for i := range 2 { // the first look-up reads the store, the second the memory
+	for i := range 2 { // the first look-up reads the store, and the second reads memory
 		parent = st.threader.Resolve(testScope, named(next), next, testStart, st.findKeys)
 		st.storeKeys(parent.ID, parent.Echoes)
 		repeated, ok := st.threader.ResolveSubagent(parent, named(next), false, testStart, st.findKeys)

@@ -49,7 +49,7 @@ func mustRow(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	return row, fields
 }
 
-// A turn is also hidden while the opt-out is undecided.
+// A turn is also hidden until it is known whether the turn opted out.
 func TestRowsOmitHiddenTurns(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
 		r.Begin(req, testStart)

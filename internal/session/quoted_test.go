@@ -110,7 +110,7 @@ func TestQuotedSessionRequiresQuestionAndAnswer(t *testing.T) {
 	} {
 		id, ok := q.QuotedSession(testScope, tc.req, tc.at)
 		if ok != (tc.want != "") || ok && id != sessionID(tc.want) {
-			t.Errorf("%s: QuotedSession = %v, %v, wantConversation %q", name, id, ok, tc.want)
+			t.Errorf("%s: QuotedSession = %v, %v, want conversation %q", name, id, ok, tc.want)
 		}
 	}
 }

@@ -151,8 +151,8 @@ func TestParseRequestIDReadsSession(t *testing.T) {
 	}
 }
 
-// An unknown header value only opts out of learning. Without a header for the agent, the name is the first product in
-// the User-Agent. Tags above 64 bytes are dropped.
+// An unknown Precept-Learn value opts out of learning; an unknown Precept-Inject value has no effect. Without a header
+// for the agent, the name is the first product in the User-Agent. Tags above 64 bytes are dropped.
 func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
@@ -188,8 +188,8 @@ func TestIdentifyParsesSwitchesAgentAndTags(t *testing.T) {
 	}
 }
 
-// Turns are numbered from one, so opting out turn zero hides nothing. An opt-out mark with fewer list items than the
-// session is outdated, and hides nothing either.
+// Turns are numbered from one, so an opt-out for turn zero hides nothing. An opt-out mark with fewer list items than
+// the session is outdated, and hides nothing either.
 func TestTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
 	r := newRecord("s")
 	one := parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))

@@ -98,7 +98,7 @@ func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	}
 }
 
-// The first request fits both sessions. Then the second request can only belong to the other session.
+// The first request matches both sessions. After that, the second request can only belong to the other session.
 func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	f, render := newFixture(t), templates()["thoughts"]
 	a, b := f.resolve(chat(t, userMessage(render("build", nil)))), f.resolve(chat(t, userMessage(render("build", nil))))

@@ -67,8 +67,8 @@ func restore(body, shortened []byte, cuts []Cut) []byte {
 	return append(restored, shortened...)
 }
 
-// assertCut removes a range from one passage. The shortened body must be JSON, have the passage without the range, and
-// restore to the original body.
+// assertCut removes a range from one passage. The shortened body must be JSON and contain the passage without the
+// range. restore must return the original body.
 func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 	t.Helper()
 	head := r.Head()
@@ -146,7 +146,8 @@ func TestSpliceAppliesCutsAndEdits(t *testing.T) {
 	})
 }
 
-// applyCuts removes cuts from a body that already has the edits. Each cut moves by the bytes inserted before.
+// applyCuts removes cuts from a body that already has the edits. Each cut moves by the number of bytes that were
+// inserted before it.
 func applyCuts(r *Request, edited []byte, edits []Edit, cuts []Cut) []byte {
 	spots, _ := r.insertions(edits)
 	list := sortedCuts(cuts)

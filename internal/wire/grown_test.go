@@ -29,8 +29,8 @@ func twoParts(text, line string) string {
 	return `[{"type":"text","text":` + jsonString(head) + `},{"type":"image_url"},{"type":"text","text":` + jsonString(line+tail) + `}]`
 }
 
-// Some agents send one message that grows with each step. The text before the steps can contain the label of an
-// observation, too.
+// Some agents send one message that grows with each step. The text before the steps can also contain the label of an
+// observation.
 func TestSpliceInsertsTextIntoGrowingMessage(t *testing.T) {
 	const (
 		scratchpad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
@@ -74,7 +74,7 @@ func TestSpliceInsertsTextIntoGrowingMessage(t *testing.T) {
 }
 
 // A trajectory is a message in which DSPy sends all steps. A header such as "[[ ## tool_name_0 ## ]]" begins a field of
-// a step. With an unknown name, a number above 65535 or more text, the line is part of the field above.
+// a step. A line with an unknown name, a number above 65535 or further text belongs to the field above.
 func TestTrajectoryStepsAreReadByHeader(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{

@@ -113,7 +113,7 @@ func assertSameItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit)
 	if err != nil {
 		t.Fatalf("Parse(spliced body %s) error = %v", out, err)
 	}
-	added := spliced.Len() - r.Len() // 1 with a created system message
+	added := spliced.Len() - r.Len() // 1 if Splice created a system message
 	for i := range r.Len() {
 		raw, changed := string(spliced.Raw(i+added)), false
 		for _, e := range edits {

@@ -111,7 +111,7 @@ func TestParseCacheEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 	countCheckpoints(t, m)
 }
 
-// In the third body, a second member "messages" replaces the list. This list must not overwrite the checkpoint's items.
+// In the third body, a second "messages" member replaces the list. This list must not overwrite the checkpoint's items.
 func TestParseCacheBranchesDoNotShareItems(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1

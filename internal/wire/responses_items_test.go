@@ -39,7 +39,8 @@ func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 	}
 }
 
-// A stream has the arguments of a call up to three times: in pieces, in an event, and in the whole item.
+// A stream contains a call's arguments up to three times: in fragments, in an event of their own, and in the whole
+// item.
 func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// block is a block of lessons, and escaped the same block in a JSON string.
+// block is a block of lessons. escaped is the same block in a JSON string.
 const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n"
 
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`

@@ -17,7 +17,7 @@ type sseEvent struct {
 func events(stream string, limit, n int) []sseEvent {
 	var out []sseEvent
 	s := sseReader{maxBytes: limit, handleEvent: func(name, data []byte, lost bool) {
-		if lost { // data is the line's end
+		if lost { // data is the tail of the line
 			data = nil
 		}
 		out = append(out, sseEvent{string(name), string(data), lost})

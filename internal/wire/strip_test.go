@@ -67,7 +67,7 @@ func strip(d Dialect, body []byte, insertions []insertion) ([]byte, error) {
 }
 
 // places returns the possible places for ins. If the inserted text reads as user text, findPlace now returns a
-// different part than before the insertion, so every text part is a possible place.
+// different part from before the insertion, so every text part is a possible place.
 func (r *Request) places(ins insertion) []place {
 	p, ok := r.findPlace(ins.item, ins.block)
 	if !ok && p.form != createdMember {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A template is an earlier event. From an event with the same structure, the reader only takes the new text.
+// A template is an earlier event. From an event with the same structure, the reader takes only the new text.
 func TestTemplateDoesNotChangeReply(t *testing.T) {
 	events := map[Dialect][]string{ // % stands for the text
 		Chat: {
