@@ -12,7 +12,7 @@ import (
 // prose counts the words that make a text hard to read.
 type prose struct{ words, pronouns, genitives, clauses, idioms int }
 
-// proseRates are the pronouns and the words "of" per 100 words, and the clauses that begin with What or Who and the
+// proseRates holds a text's rates: the pronouns and the word "of" per 100 words, and the What and Who clauses and the
 // idioms per 1,000 words. The reference code bases have 0.8 to 1.6 "of" per 100 words; translated English has four.
 type proseRates struct{ pronouns, genitives, clauses, idioms float64 }
 

@@ -84,7 +84,7 @@ type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
 }
 
-// Match selects the searched texts. System lists agents with searched system prompts.
+// Match selects the texts in which lessons are matched. System lists the agents whose system prompts are searched.
 type Match struct {
 	System   []string `yaml:"system"`
 	Like     string   `yaml:"like" enum:"on|suggest|off"`
@@ -165,7 +165,7 @@ type Reward struct {
 	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
-// Report configures the report, which shows an increase in one of the outcomes in Guardrails next to the verdict.
+// Report configures the report. Next to the verdict, the report shows an increase in an outcome in Guardrails.
 type Report struct {
 	Guardrails []string `yaml:"guardrails" enum:"recurrence|errors|loops|corrections|turns|tokens|seconds"`
 }
@@ -221,7 +221,7 @@ type Writ struct {
 	Trust     string `yaml:"trust" enum:"quarantined|own"`
 }
 
-// Ledger configures the file AGENT.md, in which agents record failures. Entries become lessons.
+// Ledger configures the AGENT.md file, in which agents record failures. Entries become lessons.
 type Ledger struct {
 	File   string `yaml:"file" restart:"yes"`
 	Tenant string `yaml:"tenant" restart:"yes"`
@@ -273,7 +273,7 @@ type Otel struct {
 	Sample   float64  `yaml:"sample" restart:"yes" min:"0" max:"1"`
 }
 
-// Header returns the headers for each export, from the entries "Name: value" in Headers.
+// Header returns the headers for each export, from the "Name: value" entries in Headers.
 func (o Otel) Header() (http.Header, error) {
 	h := http.Header{}
 	for i, line := range o.Headers {

@@ -19,7 +19,7 @@ type decoder struct {
 	inFile  bool   // faults name the line
 	faults  Faults
 	sources map[string]string // source of each key's value
-	// secretFaults holds, by variable, the reason that the file with the value cannot be used.
+	// secretFaults holds, by variable, the reason why the file with the value cannot be used.
 	secretFaults map[string]string
 }
 
@@ -129,7 +129,7 @@ func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag,
 	}
 }
 
-// readMapping replaces the whole map, so default entries missing from the file disappear.
+// readMapping replaces the whole map, so default entries that are not in the file disappear.
 func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	pairs, ok := d.asMapping(path, n)
 	if !ok {

@@ -8,7 +8,7 @@ import (
 	"precept/internal/spell"
 )
 
-// suggestion returns the end of a message on a misspelt key: the most similar key, or else all keys.
+// suggestion returns the end of a message about a misspelt key: the most similar key, or else all keys.
 func suggestion(name string, keys map[string]int) string {
 	if best := spell.Suggest(name, slices.Sorted(maps.Keys(keys))); best != "" {
 		return "; did you mean " + best + "?"
@@ -24,7 +24,7 @@ func alternatives[V any](noun string, names map[string]V) string {
 	return "the " + noun + "s are " + strings.Join(slices.Sorted(maps.Keys(names)), ", ")
 }
 
-// renamedKey returns the new name for a key renamed in an earlier release.
+// renamedKey returns the new name for a key that was renamed in an earlier release.
 func renamedKey(key string) string {
 	if key == "limits.spool_bytes" {
 		return "limits.outbox_bytes"
@@ -43,7 +43,7 @@ func (d *decoder) reportMisspelt(names []string, env func(string) (string, bool)
 		accepted[strings.TrimPrefix(envName(f.path), envPrefix)] = true
 	}
 	all := slices.Sorted(maps.Keys(accepted))
-	accepted["AGENT"], accepted["TENANT"] = true, true // shells use both in base URLs
+	accepted["AGENT"], accepted["TENANT"] = true, true // shell scripts use both in base URLs
 	for _, name := range slices.Sorted(slices.Values(names)) {
 		rest, ok := strings.CutPrefix(name, envPrefix)
 		if !ok || accepted[rest] || used[name] || isServiceLink(rest) {

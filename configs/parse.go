@@ -55,7 +55,7 @@ func Parse(src Sources) (*Config, error) {
 			used[name+fileSuffix] = true
 			text, ok = d.readSecretFile(&src, name, text, file) // the key that uses the variable reports the fault
 		}
-		return strings.TrimRight(text, "\r\n"), ok // a mounted secret ends with a line feed
+		return strings.TrimRight(text, "\r\n"), ok // a mounted secret may end with a newline
 	}
 	d.env, d.sources, d.secretFaults = env, map[string]string{}, map[string]string{}
 	d.inFile = true
@@ -206,8 +206,8 @@ func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 	}
 }
 
-// checkRoutes reports routes next to the key "upstream", because that upstream serves all requests. checkRoutes accepts
-// default routes, because copies of precept.yaml contain them.
+// checkRoutes reports routes that are set next to the key "upstream", because that upstream serves all requests.
+// checkRoutes accepts default routes, because copies of precept.yaml contain them.
 func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	usual := defaults.byKey()
 	for path, name := range c.Routes.byKey() {
@@ -217,7 +217,7 @@ func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	}
 }
 
-// setDerivedKeys sets the keys that follow from other keys and variables, such as PRECEPT_ADMIN_TOKEN and
+// setDerivedKeys sets the keys that depend on other keys and variables, such as PRECEPT_ADMIN_TOKEN and
 // OPENAI_BASE_URL. The upstream in the key "upstream" serves all routes. Without this key, a single entry in upstreams
 // serves all routes that name none.
 func (d *decoder) setDerivedKeys(c *Config, env func(string) (string, bool)) {
@@ -261,7 +261,7 @@ func (d *decoder) setDerivedKeys(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// defaultUpstream is the name for the upstream under the key "upstream".
+// defaultUpstream is the name of the upstream in the key "upstream".
 const defaultUpstream = "default"
 
 // byKey returns pointers to the fields, by configuration key.
@@ -289,7 +289,7 @@ func (c *Config) UpstreamByRoute() map[string]string {
 	}
 }
 
-// UpstreamURLs returns the URLs used by the routes, sorted.
+// UpstreamURLs returns the URLs that the routes use, sorted.
 func (c *Config) UpstreamURLs() []string {
 	if c.Upstream != "" {
 		return []string{c.Upstream}

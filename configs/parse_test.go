@@ -305,7 +305,7 @@ func TestUnquotedVariableReferencesAreExpanded(t *testing.T) {
 	}
 }
 
-// A mounted secret ends with a line feed.
+// A mounted secret may end with a newline.
 func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 	file := []byte("store: {url: 'redis://:${PASSWORD}@h:6379/0'}\ntenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: '${SUM}', upstream_key: '${KEY}'}]\n" +
 		"distill:\n  api_key: |\n    sk-1\notel: {headers: ['Authorization: Bearer ${KEY}']}\n")

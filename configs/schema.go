@@ -80,7 +80,7 @@ func envName(path string) string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// KeyInfos describes every key, in the same order as precept.yaml.
+// KeyInfos returns a description of every key, in the same order as precept.yaml.
 func KeyInfos() []KeyInfo {
 	docs := readDocs()
 	all := leafFields()
@@ -127,7 +127,7 @@ func ChangedKeys(c *Config) []string {
 	return differingKeys(Default(), c, func(field) bool { return true })
 }
 
-// differingKeys returns the keys accepted by include that have different values.
+// differingKeys returns the keys that include accepts and that have different values in a and b.
 func differingKeys(a, b *Config, include func(field) bool) []string {
 	var out []string
 	va, vb := reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem()

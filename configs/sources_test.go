@@ -57,7 +57,7 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 		base := configs.Sources{Flags: map[string]string{}}
 		want := []string{n.Path}
 		switch n.Path {
-		case "keys": // keys also need tenancy to change
+		case "keys": // keys can change only together with tenancy
 			continue
 		case "upstream":
 			want = []string{"upstream", "upstreams", "routes.chat", "routes.responses", "routes.messages", "routes.other"}

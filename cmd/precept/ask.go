@@ -33,7 +33,7 @@ var errNoServer = errors.New("no server is running on this data directory")
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
-		token, _ := adminToken(cfg) // a missing token ends in a 401 response that names the remedy
+		token, _ := adminToken(cfg) // without a token, the server responds with 401, and responseError names the remedy
 		ctx, cancel := context.WithTimeout(ctx, adminTimeout)
 		defer cancel()
 		if err = (adminClient{runFile.AdminURL, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {

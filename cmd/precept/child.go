@@ -12,15 +12,15 @@ import (
 	"golang.org/x/term"
 )
 
-// Exit codes used by shells if a command cannot be run or is ended by a signal.
+// Exit codes that shells use if a command cannot be run or is ended by a signal.
 const (
 	exitNotRunnable = 126
 	exitNotFound    = 127
 	exitSignalBase  = 128 // plus the signal number
 )
 
-// outputGrace is the maximum wait for output after the child exits. A background process started by the child could
-// keep the output open forever.
+// outputGrace is the maximum wait for output after the child exits. A background process that the child has started
+// could keep the output open forever.
 const outputGrace = 2 * time.Second
 
 // child is a program that precept runs in the foreground.
@@ -38,8 +38,8 @@ type childExit struct {
 	lastSignal syscall.Signal // last signal received by precept; 0 if none
 }
 
-// run runs the program until it exits. run passes signals on, except those that the terminal has sent to all foreground
-// processes, because most programs treat a second ^C differently from the first.
+// run runs the program until it exits, and forwards signals to the program. It does not forward a signal that the
+// terminal has sent to all foreground processes, because most programs treat a second ^C differently from the first.
 func (c *child) run() childExit {
 	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // runs the user's command, without a deadline
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.stdout, c.stderr, c.env

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// collectorBounds are the bounds for GOGC, the heap growth, in percent, that triggers the garbage collector. With Go's
-// default of 100, the collector runs very often on a proxy's small heap. A percentage that suits a small heap would
-// triple a large heap.
+// collectorBounds holds the bounds for GOGC, the growth in percent after which Go collects garbage. With Go's default
+// of 100, the collector runs very often on a proxy's small heap. A percentage that suits a small heap would triple a
+// large heap.
 //
 // A memory limit (GOMEMLIMIT) does not help, because the limit includes the gaps between small objects, and a server
 // with thousands of lessons starts with many gaps.
@@ -20,11 +20,11 @@ type collectorBounds struct {
 	maxSlack  uint64 // maximum growth of a medium heap in bytes
 }
 
-// serverBounds returns the bounds for a server, and for commands without keepHeapSmall.
+// serverBounds returns the bounds for a server, and for commands that do not call keepHeapSmall.
 func serverBounds() collectorBounds { return collectorBounds{250, 25, 68 << 20, 20 << 20} }
 
 // readerBounds returns the bounds for a command that reads a long file into memory. A collection is cheap, because the
-// file has no pointers.
+// bytes of a file contain no pointers.
 func readerBounds() collectorBounds { return collectorBounds{100, 7, 32 << 20, 4 << 20} }
 
 // growth returns GOGC for a live heap with the given number of bytes.
@@ -47,7 +47,7 @@ func tuneCollector(env func(string) (string, bool)) {
 }
 
 // afterCollection sets GOGC after each garbage collection, in the cleanup of an unreachable object. It stops when GOGC
-// differs from last, because another caller has changed GOGC.
+// differs from last, because then another caller has changed GOGC.
 func (b collectorBounds) afterCollection(last int) {
 	next, ok := b.setForLiveHeap(last)
 	if !ok {
@@ -72,8 +72,8 @@ func (b collectorBounds) setForLiveHeap(last int) (next int, ok bool) {
 	return next, true
 }
 
-// heapCheckInterval is how often keepHeapSmall checks the live heap. Otherwise, memory would double after a long file's
-// allocation.
+// heapCheckInterval is how often keepHeapSmall checks the live heap. Without these checks, memory would double after
+// the allocation of a long file.
 const heapCheckInterval = 10 * time.Millisecond
 
 // keepHeapSmall applies readerBounds until the caller calls restore, unless the environment sets GOGC.

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A program with a small live heap gets a higher GOGC than 100. If the environment sets GOGC, precept does not change
-// it.
+// A program with a small live heap gets a GOGC above 100. If the environment sets GOGC, precept does not change it.
 func TestGOGCFollowsLiveHeap(t *testing.T) {
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
@@ -30,7 +29,7 @@ func TestGOGCFollowsLiveHeap(t *testing.T) {
 	collectUntil(t, "at least 75% of the first value", func(p uint64) bool { return p >= high-high/4 })
 }
 
-// readGOGC returns the garbage collector's present GOGC in percent.
+// readGOGC returns the garbage collector's current GOGC in percent.
 func readGOGC() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)

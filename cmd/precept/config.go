@@ -21,7 +21,7 @@ import (
 	"precept/store/redis"
 )
 
-// configFlags holds the flag --config, and one flag for each configuration key.
+// configFlags holds the --config flag, and one flag for each configuration key.
 type configFlags struct {
 	command           *cobra.Command
 	file              string
@@ -31,7 +31,7 @@ type configFlags struct {
 
 const projectFile = "precept.yaml"
 
-// flagValue is a flag's value. It accepts every text, because configs.Parse checks all keys together.
+// flagValue is a flag's value. It accepts any text, because configs.Parse checks all keys together.
 type flagValue struct {
 	key    *configs.KeyInfo
 	values map[string]string
@@ -76,8 +76,8 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 	})
 }
 
-// addConfigFlags adds --config and one flag for each configuration key, unless the command has the flag. Help lists
-// only the flags for helpKeys, or all.
+// addConfigFlags adds --config and one flag for each configuration key, unless the command already has a flag with this
+// name. Help lists only the flags for helpKeys, or all flags if helpKeys is empty.
 func (inv *invocation) addConfigFlags(c *cobra.Command, helpKeys ...string) *configFlags {
 	f := &configFlags{command: c, values: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (default: PRECEPT_CONFIG, otherwise ./precept.yaml if present)")
@@ -125,7 +125,8 @@ func (f *configFlags) path(inv *invocation) string {
 	return path
 }
 
-// findFile returns path, and whether the file is the default, precept.yaml in the working directory.
+// findFile returns the path to the configuration file, and whether the file is the default: precept.yaml in the working
+// directory.
 func (f *configFlags) findFile(inv *invocation) (path string, isDefault bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false
@@ -139,7 +140,7 @@ func (f *configFlags) findFile(inv *invocation) (path string, isDefault bool) {
 	return "", false
 }
 
-// announce prints the path of the configuration file. With --json, it does so only for a default file.
+// announce prints the path of the configuration file. With --json, it does so only if the file is the default.
 func (f *configFlags) announce(inv *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
 	path, isDefault := f.findFile(inv)
@@ -237,9 +238,9 @@ func (f *configFlags) setLocations(inv *invocation, c *configs.Config) {
 	f.useServerLessons(inv, c)
 }
 
-// useServerLessons makes a command on the data directory of this user's running server use the server's lessons, too. A
-// flag, a variable or a different configuration file takes precedence. If the server's lessons are in Redis, or the
-// configured directory has files, the command keeps the configured lessons.
+// useServerLessons sets c.Lessons to the lessons of this user's running server, if the command uses that server's data
+// directory. A flag, a variable or a different configuration file takes precedence. If the server's lessons are in
+// Redis, or the configured directory has files, the command keeps the configured lessons.
 func (f *configFlags) useServerLessons(inv *invocation, c *configs.Config) {
 	r, ok := server.ReadUserRunFile(inv.env)
 	if !ok || r.Lessons == "" || absolutePath(c.DataDir) != r.DataDir || absolutePath(c.Lessons) == r.Lessons {
@@ -309,8 +310,8 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 }
 
 // dataDir returns a command's data directory, and the reason if it is not the configured one. If none is configured and
-// ./data has no precept data, a command uses the running server's data or else, without a server, the data from earlier
-// `precept run` calls.
+// ./data has no precept data, a command uses the running server's data directory or, without a server, that of earlier
+// `precept run` commands.
 //
 // A data directory from the running server's configuration file does not count as configured, because a relative path
 // in the file is relative to the server's working directory, and not to this command's.

@@ -42,7 +42,8 @@ type demoFlags struct {
 	asJSON   bool
 }
 
-// withTextOutput sends explanations to standard error with --json, because standard output contains only the JSON.
+// withTextOutput returns an invocation for explanations. With --json, it prints them on standard error, because
+// standard output contains only the JSON.
 func (f *demoFlags) withTextOutput(inv *invocation) *invocation {
 	if !f.asJSON {
 		return inv
@@ -84,7 +85,7 @@ func (inv *invocation) demoCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "demo",
 		Short: "Show how precept learns, with simulated agents and known true effects",
-		Long: "Demo runs a complete precept in one process, on loopback and in a temporary directory, with a built-in " +
+		Long: "Demo runs a complete precept in one process, on loopback and in a temporary directory. It has a built-in " +
 			"model in two sizes, eight lessons (short pieces of advice) whose true effects are known, and two kinds of " +
 			"simulated agents. The agents know only precept's base URL. The demo prints the measured effects next to " +
 			"the true effects, and serves the dashboard until you stop the demo.",
@@ -211,7 +212,7 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 // formatPoints formats 0.05 as +5.0.
 func formatPoints(x float64) string { return fmt.Sprintf("%+.1f", report.Points(x)) }
 
-// waitForClosedSessions waits until the report counts all sessions, at most maxDemoCloseWait.
+// waitForClosedSessions waits until the report counts all sessions, but at most for maxDemoCloseWait.
 func waitForClosedSessions(ctx context.Context, srv *server.Server) error {
 	limit := time.Now().Add(maxDemoCloseWait)
 	if err := server.Sleep(ctx, demoCloseWait); err != nil {

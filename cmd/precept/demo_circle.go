@@ -179,7 +179,7 @@ func (c *circle) approve(ctx context.Context, slug string) error {
 	return nil
 }
 
-// verdicts returns the rows for the two lessons. attackDeliveries counts the requests with the attacker's text
+// verdicts returns the rows for the two lessons. attackDeliveries counts the requests in which the attacker's text was
 // delivered as a lesson.
 func (c *circle) verdicts(ctx context.Context, printf func(string, ...any)) (rows []demoEffect, attackDeliveries int, err error) {
 	rep, err := c.server.Report(ctx, admin.ReportQuery{Tenant: "default"})

@@ -119,7 +119,7 @@ func (d *fleetDemo) runSteps(ctx context.Context, srv *server.Server, dataURL, a
 	return d.flags.writeResult(d.results, result)
 }
 
-// run plays all sessions. Meanwhile it reads the report, to count the picks until a proof.
+// run plays all sessions. At the same time, it reads the report to count the picks until each proof.
 func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fleet) error {
 	ended := make(chan error, 1)
 	go func() { ended <- fleet.Run(ctx) }()

@@ -25,7 +25,7 @@ const (
 	rulesMargin       = 0.05                  // --margin of rules propose
 	sessionsPerPick   = 1.07                  // sessions for one pick; above 1, because control sessions have no picks
 	minRoundSessions  = 40                    // minimum session count in a round
-	extraSessions     = 50                    // sessions added to a round without a verdict after verdictTimeout
+	extraSessions     = 50                    // sessions added to a round that has no verdict after verdictTimeout
 	verdictTimeout    = 6 * time.Second       // maximum wait for a round's verdicts
 	rulesPollInterval = 50 * time.Millisecond // between two reads of the registered sections
 )
@@ -135,8 +135,8 @@ type rulesResult struct {
 	Proposal *proposal    `json:"proposal"`
 }
 
-// waitForChange waits until the server measures other sections than current, and returns them. If the server still
-// measures current after verdictTimeout, the measurement needs further sessions, and waitForChange returns current.
+// waitForChange waits until the server measures sections different from current, and returns them. If the server still
+// measures current after verdictTimeout, the measurement needs more sessions, and waitForChange returns current.
 func (d *rulesDemo) waitForChange(ctx context.Context, srv *server.Server, current []string) ([]string, error) {
 	for end := d.invocation.tools.Now().Add(verdictTimeout); d.invocation.tools.Now().Before(end); {
 		if next := measuredSections(srv.Rules()); !slices.Equal(next, current) {

@@ -70,7 +70,7 @@ func (inv *invocation) distillCommand() *cobra.Command {
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the proposals and write nothing")
 	c.Flags().BoolVar(
 		&f.setAside, "set-aside", false,
-		"also ask the judge again about sessions that are set aside (refused, or three unusable answers)",
+		"also ask the judge again about sessions that are set aside (it refused them, or gave three unusable answers)",
 	)
 	addJSONFlag(c, &f.asJSON)
 	c.Flags().StringVar(

@@ -36,7 +36,7 @@ type diagnosis struct {
 	Store       map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
 	StoreError  string           `json:"store_error,omitempty"` // why the store cannot be read
 	StoreFault  string           `json:"store_fault,omitempty"` // why the store can be read, but not written
-	// Missing counts exchanges received and then lost by the store.
+	// Missing counts the exchanges that the store received and then lost.
 	Missing int64 `json:"missing,omitempty"`
 	// EvictionPolicy is the policy by which a full Redis deletes keys.
 	EvictionPolicy string          `json:"eviction_policy,omitempty"`
@@ -245,8 +245,8 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	return nil
 }
 
-// addAccount reads the account and the store's row counts. After a failure, it sets StoreError or, without an account
-// and a server, returns the error.
+// addAccount reads the account and the store's row counts. After a failure, it sets StoreError. If there is neither an
+// account nor a server, it returns the error instead.
 func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
 	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
 	hasServer := d.Ready != nil && d.Ready.hasAnswer // a killed server leaves run.json behind

@@ -86,7 +86,7 @@ func (inv *invocation) feedbackCommand() *cobra.Command {
 	}
 	f.listener.add(c)
 	s := c.Flags()
-	s.StringVar(&f.subject.session, "session", "", "session: the client's name, the name in the response header Precept-Session, or the id")
+	s.StringVar(&f.subject.session, "session", "", "session: the name that the client sent, the name in the Precept-Session response header, or the id")
 	s.StringVar(&f.subject.run, "run", "", "run, as named by the client; the rating applies to the whole run")
 	s.StringVar(&f.subject.request, "request", "", "request id (response header Precept-Request-Id)")
 	s.StringVar(&f.subject.response, "response", "", "id in the model's response")
@@ -257,8 +257,8 @@ func (e *unavailableError) Error() string { return e.err.Error() }
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// postFeedback posts one feedback to the URL returned by find, and retries while the server is unavailable. The
-// feedback has an id, so the server does not count it twice after a lost response.
+// postFeedback posts feedback to the URL that find returns, and retries while the server is unavailable. The feedback
+// has an id, so the server does not count it twice after a lost response.
 func (inv *invocation) postFeedback(
 	ctx context.Context, timeout time.Duration, find func() (string, error), key string, body map[string]any,
 ) (feedbackResponse, error) {
@@ -296,7 +296,7 @@ func (inv *invocation) postFeedback(
 	}
 }
 
-// postOnce posts one feedback. The error is an unavailableError if a retry may succeed.
+// postOnce posts the feedback once. The error is an unavailableError if a retry may succeed.
 func postOnce(ctx context.Context, base, key string, body []byte) (feedbackResponse, error) {
 	var answer feedbackResponse
 	if address, err := url.Parse(base); err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
@@ -331,7 +331,7 @@ var errNotRunning = errors.New(
 	"no server is running on this data directory; start a server with `precept serve`, or name a running server with --url or --data-dir",
 )
 
-// findDataListener tries --url, then PRECEPT_URL, then the server running on the data directory.
+// findDataListener tries --url, then PRECEPT_URL, then the server that uses the data directory.
 func findDataListener(
 	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, f *listenerFlags,
 ) (string, error) {

@@ -20,7 +20,7 @@ import (
 	"precept/store"
 )
 
-// forgetTimeout suffices for deleting a tenant with a million sessions, a matter of a few minutes.
+// forgetTimeout is ample: the deletion of a tenant with a million sessions takes a few minutes.
 const forgetTimeout = 30 * time.Minute
 
 type forgetFlags struct {
@@ -33,15 +33,15 @@ func (inv *invocation) forgetCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "forget --session NAME [--tenant NAME] | --tenant NAME",
 		Short: "Delete all data of a session or a tenant",
-		Long: "Forget deletes the record, exchanges (requests and replies), samples, feedback and index entries for one " +
-			"session, or for all sessions of a tenant, from the store and from a running server's memory, and " +
+		Long: "Forget deletes one session, or all sessions of a tenant, from the store and from a running server's " +
+			"memory: the record, exchanges (requests and replies), samples, feedback and index entries. It also " +
 			"overwrites the deleted parts of the files. The session's contribution to the lesson counters remains, " +
 			"because a counter is a sum without a reference to sessions.\n\nA session has three names: the name that " +
 			"the client sent, the name in precept's response header Precept-Session, and the id. If a server uses the " +
 			"data directory, forget asks this server to delete the data; otherwise, forget changes the store directly. " +
 			"If no session has the name, the exit code is 1. With several replicas and one Redis, run forget on one " +
-			"replica; the other replicas delete the data from memory and outbox within seconds. A replica that is down " +
-			"deletes the data from the outbox at the next start, even if forget found no data in Redis.",
+			"replica; the others delete the data from their memory and outboxes within seconds. A replica that is down " +
+			"deletes the data from its outbox at its next start, even if forget found no data in Redis.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.session, "session", "", "name or id of the session to delete")
@@ -119,7 +119,7 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 	return err
 }
 
-// maxCounted is the number of sessions up to which forget counts a tenant's sessions before the question.
+// maxCounted is the largest number of sessions that forget counts before it asks for confirmation.
 const maxCounted = 10_000
 
 // describeStored adds the number of stored sessions and exchanges to the subject of the question. found is false if
@@ -162,7 +162,7 @@ func (inv *invocation) describeStored(ctx context.Context, cfg *configs.Config, 
 	account, err := store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
 	_, noServer := server.ReadRunFile(cfg.DataDir)
 	hasNone := noServer != nil && !server.IsRedis(cfg.StoreURL()) && err == nil && account.Spooled == 0
-	return subject + " (nothing is stored yet; data that is not delivered to the store is deleted, too)", !hasNone
+	return subject + " (nothing is stored yet; data that has not reached the store is deleted as well)", !hasNone
 }
 
 // confirm returns an error unless the answer is yes or --yes is set.

@@ -38,10 +38,10 @@ func (inv *invocation) importCommand() *cobra.Command {
 		Short: "Import past transcripts as samples",
 		Long: "Import reads transcripts in the form of chat completions, responses or messages: " +
 			"one JSON document, an array, or JSON lines {source, id, messages} or " +
-			"{source, id, input}; FILE - is standard input. A transcript may have an outcome: " +
+			"{source, id, input}; the FILE \"-\" is standard input. A transcript may have an outcome: " +
 			"\"reward\" from 0 to 1, or \"success\" true or false. " +
 			"With --from, import reads a client's history on this machine (" + strings.Join(history.Names(), ", ") + "): " +
-			"all the client's files, or the FILEs. " +
+			"all the client's files, or only the given FILEs. " +
 			"Each transcript becomes a session with exchanges and samples. precept redacts the texts, applies the configured opt-outs, and keeps the session out of every experiment. Importing a transcript again adds nothing, and a conversation that precept recorded itself is skipped. If a server uses the data directory, the server imports the transcripts. " +
 			"Exit code 1: a line or a transcript could not be read; the error names the line, and " +
 			"all others were imported. If a FILE cannot be opened, nothing is imported.",
@@ -97,7 +97,7 @@ type importSource struct {
 	client *history.Client // nil if the file is in a format of detect.ReadTranscripts
 }
 
-// importSources opens each file first, so a mistyped name does not create a store.
+// importSources opens each file before the import starts, so a mistyped name does not create a store.
 func (inv *invocation) importSources(f *importFlags, files []string) (sources []importSource, err error) {
 	if len(f.from) == 0 {
 		if err := refuseRulesFiles(files); err != nil {
@@ -153,7 +153,7 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 			var part learn.ImportResult
 			part, err = importTranscripts(ctx, in, at, func() { bar.add(1) })
 			if source.client != nil && part.Transcripts == 0 {
-				part.Errors = nil // a client's history file without a conversation is no fault
+				part.Errors = nil // a client's history file may contain no conversation
 			}
 			_ = in.Close()
 			if skippedErr != nil {
@@ -171,8 +171,8 @@ func (inv *invocation) importAll(ctx context.Context, importTranscripts importFu
 	return sum, nil
 }
 
-// open opens the transcripts. at is the file's modification time, so a second import makes equal samples. skippedErr
-// describes the unreadable entries in a client's history.
+// open opens the transcripts. at is the file's modification time, so a second import produces the same samples.
+// skippedErr describes the unreadable entries in a client's history.
 func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skippedErr, err error) {
 	at = tools.Now()
 	if info, err := os.Stat(s.path); s.path != "-" && err == nil {

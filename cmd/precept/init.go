@@ -76,7 +76,7 @@ func (inv *invocation) writeFiles(f *initFlags) error {
 			))
 		}
 	}
-	mayKeep := f.starter && !f.full && len(f.upstreams) == 0 // no flag asks for other contents of precept.yaml
+	mayKeep := f.starter && !f.full && len(f.upstreams) == 0 // no flag asks for different contents of precept.yaml
 	if len(f.upstreams) == 0 {
 		f.upstreams = []string{"https://api.openai.com/v1", "https://api.anthropic.com"}
 	}
@@ -193,7 +193,8 @@ func upstreamName(host string, taken map[string]bool) string {
 //go:embed begin/precept.yaml
 var shortConfig string
 
-// writeLessons writes the starter lessons or, into an empty directory, an example lesson, and returns the paths.
+// writeLessons writes the starter lessons with --starter; otherwise, it writes an example lesson if the directory is
+// empty. It returns the paths of the written files.
 func (f *initFlags) writeLessons(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // other users may read the lessons
 		return nil, err
@@ -209,7 +210,7 @@ func (f *initFlags) writeLessons(dir string) ([]string, error) {
 	return []string{file}, createFile(file, exampleLesson)
 }
 
-// writeStarter writes the starter lessons that do not exist yet, and returns the paths.
+// writeStarter writes the starter lessons that do not exist yet, and returns their paths.
 func writeStarter(dir string) (written []string, err error) {
 	starter := configs.StarterLessons()
 	err = fs.WalkDir(starter, ".", func(path string, d fs.DirEntry, err error) error {
@@ -256,7 +257,7 @@ func createFile(file, text string) error {
 //go:embed begin/LESSON.md
 var exampleLesson string
 
-// agentSettings returns, for each agent name, the setting that points the agent to precept. {} is replaced by the data
+// agentSettings returns, for each agent name, the setting that points the agent to precept. {} stands for the data
 // listener's URL.
 func agentSettings() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"

@@ -29,8 +29,8 @@ type launch struct {
 	stderr   io.Writer
 }
 
-// baseURL returns a precept base URL with the run, session and agent names. It names the upstream too, because the
-// configured routes might choose a different one.
+// baseURL returns a precept base URL with the run, session and agent names. The URL also names the upstream, because
+// the configured routes might choose a different one.
 func (l *launch) baseURL(upstream string) string {
 	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
 	name := "agent=" + escape(l.agent)

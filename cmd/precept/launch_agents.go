@@ -23,7 +23,7 @@ var (
 	tomlBaseURL  = regexp.MustCompile(`(?m)^\s*base_url\s*=\s*["']([^"']+)["']`)
 )
 
-// configureCodex uses the flag -c to override a setting in config.toml.
+// configureCodex uses the -c flag to override a setting in config.toml.
 func (l *launch) configureCodex() error {
 	home := cmp.Or(l.env["CODEX_HOME"], filepath.Join(l.home, ".codex"))
 	text, err := os.ReadFile(filepath.Join(home, "config.toml"))
@@ -51,7 +51,7 @@ func (l *launch) configureCodex() error {
 	return nil
 }
 
-// configureOpencode uses the variable OPENCODE_CONFIG_CONTENT to override the settings in files.
+// configureOpencode uses the OPENCODE_CONFIG_CONTENT variable to override the settings in files.
 func (l *launch) configureOpencode() error {
 	content := cmp.Or(l.env["OPENCODE_CONFIG_CONTENT"], "{}")
 	baseURLs := map[string]string{"openai": l.baseURL("") + "/v1", "anthropic": l.baseURL("") + "/v1"}
@@ -83,7 +83,7 @@ func (l *launch) configureOpencode() error {
 	return nil
 }
 
-// opencodeFiles returns the settings files that opencode reads, the lowest priority first.
+// opencodeFiles returns the settings files that opencode reads, lowest priority first.
 func (l *launch) opencodeFiles() []string {
 	config := cmp.Or(l.env["XDG_CONFIG_HOME"], filepath.Join(l.home, ".config"))
 	var above []string
@@ -104,8 +104,8 @@ func (l *launch) opencodeFiles() []string {
 	return out
 }
 
-// configurePi points PI_CODING_AGENT_DIR to a folder with an edited copy of models.json, and links to all other files
-// in the user's folder.
+// configurePi points PI_CODING_AGENT_DIR to a folder that contains an edited copy of models.json, and links to all
+// other files in the user's folder.
 func (l *launch) configurePi() error {
 	source := cmp.Or(l.env["PI_CODING_AGENT_DIR"], filepath.Join(l.home, ".pi", "agent"))
 	if err := os.MkdirAll(source, 0o700); err != nil {
@@ -154,7 +154,7 @@ func (l *launch) redirectAll(
 
 var apiBase = regexp.MustCompile(`(?m)^(\s*(?:- )?apiBase:\s*)["']?(https?://[^\s"'#]+)["']?`) //nolint:gochecknoglobals // immutable
 
-// configureContinue passes an edited copy of the settings file with the flag --config.
+// configureContinue passes an edited copy of the settings file with --config.
 func (l *launch) configureContinue() error {
 	file := filepath.Join(l.home, ".continue", "config.yaml")
 	at := slices.IndexFunc(l.args, func(a string) bool { return a == "--config" })
@@ -164,7 +164,7 @@ func (l *launch) configureContinue() error {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		fmt.Fprintf(l.stderr, "precept: Continue's settings cannot be read, so its requests may bypass precept: %v\n", err)
-		return nil //nolint:nilerr // Continue may get its settings from another place
+		return nil //nolint:nilerr // Continue may get its settings from elsewhere
 	}
 	edited := apiBase.ReplaceAllStringFunc(string(text), func(line string) string {
 		m := apiBase.FindStringSubmatch(line)

@@ -61,7 +61,7 @@ func TestLaunchSetsBaseURLsForAnyAgent(t *testing.T) {
 	}
 }
 
-// If only the run has a name, PRECEPT_SESSION has that name too.
+// If only the run has a name, PRECEPT_SESSION has the run's name.
 func TestLaunchSeparatesRunAndSession(t *testing.T) {
 	for _, tc := range []struct{ run, session, baseURL, sessionVariable string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},

@@ -176,7 +176,7 @@ func (inv *invocation) applyAction(
 	var refused *bank.Refused
 	switch {
 	case errors.Is(err, bank.ErrNoLesson):
-		_, problems, _ := b.List(ctx) // the error for the missing lesson is more useful
+		_, problems, _ := b.List(ctx) // the error for the missing lesson is more useful than List's error
 		return nil, missingLessonError(slug, problems...)
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf(

@@ -73,7 +73,7 @@ func (inv *invocation) lessonsRetireCommand() *cobra.Command {
 	})
 }
 
-// maxEvents is the maximum number of events that `lessons log` reads, the newest ones.
+// maxEvents limits `lessons log` to the newest events.
 const maxEvents = 1000
 
 func (inv *invocation) lessonsLogCommand() *cobra.Command {

@@ -208,7 +208,7 @@ func printLikeness(out io.Writer, l *backtest.LikenessCounts) {
 
 const maxShownSentence = 120
 
-// percentage returns n as a percentage of total, in parentheses after a space; "" for no total.
+// percentage returns n as a percentage of total, in parentheses after a space, or "" if total is 0.
 func percentage(n, total int) string {
 	if total == 0 {
 		return ""

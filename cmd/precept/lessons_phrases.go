@@ -24,7 +24,7 @@ type phrasesResult struct {
 	Sessions  int                       `json:"sessions"` // captured sessions read
 	Proposals []backtest.PhraseProposal `json:"proposals"`
 	Tokens    int64                     `json:"tokens"`   // tokens used by the judge
-	Refused   int                       `json:"refused"`  // the judge's phrases that match in too many sessions, or are already proposed by a near miss
+	Refused   int                       `json:"refused"`  // the judge's phrases that match in too many sessions, or that were already proposed
 	Accepted  []string                  `json:"accepted"` // phrases added to the lesson
 	State     lesson.State              `json:"state"`    // lesson state after the command
 }
@@ -115,8 +115,8 @@ func (inv *invocation) readCapturedSessions(ctx context.Context, cfg *configs.Co
 	return sessions, traffic, err
 }
 
-// checkJudge refuses --judge with --accept. The judge (the model in distill.judge) may return other phrases in a second
-// call, so a number could select a phrase the user has not seen.
+// checkJudge refuses --judge with --accept. The judge (the model in distill.judge) may return different phrases in a
+// second call, so a number could select a phrase that the user has not seen.
 func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	if !judge {
 		return nil
@@ -132,8 +132,7 @@ func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	return nil
 }
 
-// askPhrases adds the judge's proposals, except phrases that match in too many sessions or are already proposed by a
-// near miss.
+// askPhrases adds the judge's proposals, except phrases that match in too many sessions or were already proposed.
 func (inv *invocation) askPhrases(
 	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.CapturedSession, answer *phrasesResult,
 ) error {

@@ -27,7 +27,8 @@ type tryFlags struct {
 	toolError, asJSON                             bool
 }
 
-// triedLesson is a lesson whose trigger occurs in the text, with the reasons if the lesson does not match.
+// triedLesson is a lesson whose trigger occurs in the text, and the reasons why the lesson does not match, if it does
+// not.
 type triedLesson struct {
 	Slug   string         `json:"slug"`
 	Title  string         `json:"title"`
@@ -47,16 +48,16 @@ type suggestedLesson struct {
 }
 
 type tryResult struct {
-	Searched     string              `json:"searched"` // part of the text matched against the triggers
+	Searched     string              `json:"searched"` // part of the text that is matched against the triggers
 	Stripped     []wire.RemovedPiece `json:"stripped"`
 	Outcome      string              `json:"outcome,omitempty"` // a tool result's outcome, such as error
 	ErrorKinds   []detect.Kind       `json:"error_kinds"`       // a tool error's kinds, the most specific first
 	RequestKinds []string            `json:"request_kinds"`     // request kinds in the user's words
-	Tags         []string            `json:"tags"`              // the request's tags, and tags configured for the words
+	Tags         []string            `json:"tags"`              // the request's tags, and the tags configured for its words
 	Matches      []triedLesson       `json:"matches"`
 	NearMisses   []triedLesson       `json:"near"`
-	Suggestions  []suggestedLesson   `json:"suggestions"`                  // lessons resembled by the text; empty below 200 captured sessions
-	ErrorMatches []string            `json:"tool_error_matches,omitempty"` // without a match: slugs of the matches as a failed tool call's result
+	Suggestions  []suggestedLesson   `json:"suggestions"`                  // lessons that the text resembles; empty with fewer than 200 captured sessions
+	ErrorMatches []string            `json:"tool_error_matches,omitempty"` // if no lesson matches: slugs that would match a failed tool call with this result
 }
 
 func (inv *invocation) lessonsTryCommand() *cobra.Command {
@@ -190,8 +191,8 @@ func tryLessons(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFla
 	return out, q
 }
 
-// suggest returns the lessons that the query's words resemble, above thresholds from captured sessions. It returns none
-// with match.like: off, or with fewer than lesson.LikeSessions sessions.
+// suggest returns the lessons that the query's words resemble. The thresholds come from captured sessions. It returns
+// none with match.like: off, or with fewer than lesson.LikeSessions sessions.
 func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *lesson.Book, q *lesson.Query) []suggestedLesson {
 	out := []suggestedLesson{}
 	if cfg.Match.Like == configs.LikeOff {

@@ -283,7 +283,7 @@ func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems 
 		if isExport(text) {
 			problems = append(problems, exportedTexts(arg, text, out)...)
 		} else {
-			out[arg] = text // lesson.Parse refuses a long text
+			out[arg] = text // lesson.Parse refuses a text that is too long
 		}
 	}
 	return out, problems, nil
@@ -325,7 +325,7 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 }
 
 // parseForeign reads a lesson from another precept or another program. It clears the body of a lesson in the gptme
-// format, so the bank writes a new body in the format AIP-11.
+// format, so the bank writes a new body in the AIP-11 format.
 func parseForeign(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
 	if err != nil {

@@ -37,7 +37,7 @@ const (
 	exitCut     = 3
 )
 
-// invocation holds everything that a command takes from the process. Tests pass other values.
+// invocation holds everything that a command takes from the process. Tests pass different values.
 type invocation struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
@@ -49,11 +49,11 @@ type invocation struct {
 
 func main() { os.Exit(run()) }
 
-// firstEnv returns the value of the first named variable with a value.
+// firstEnv returns the value of the first named variable that is not blank.
 func firstEnv(env func(string) (string, bool), names ...string) string {
 	for _, name := range names {
 		if text, _ := env(name); strings.TrimSpace(text) != "" {
-			return strings.TrimSpace(text) // a mounted secret ends with a line feed
+			return strings.TrimSpace(text) // a mounted secret may end with a newline
 		}
 	}
 	return ""
@@ -79,7 +79,7 @@ func run() int {
 	return inv.execute(context.Background(), os.Args[1:])
 }
 
-// execute prints a command line's error, and returns the exit code.
+// execute runs a command line, prints the error, and returns the exit code.
 func (inv *invocation) execute(ctx context.Context, args []string) int {
 	root := inv.rootCommand() //nolint:contextcheck // cobra passes ctx to the command
 	root.SetArgs(args)

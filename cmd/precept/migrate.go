@@ -30,7 +30,7 @@ func (inv *invocation) migrateCommand() *cobra.Command {
 			"shards (parts that a Redis cluster can place on different nodes). Replicas continue to serve requests. " +
 			"Before you start, update all replicas to this release, because it does not read data that an older " +
 			"replica writes to the old keys.\n\n" +
-			"Migrate copies all sessions, and then repeats the copy for the sessions that have changed. At the end, all " +
+			"Migrate copies all sessions, and then copies those again that have changed since. At the end, all " +
 			"replicas pause their writes to Redis for a moment, and then switch to the shards; until then, new data " +
 			"waits in the outboxes. Migrate deletes the old keys after the time in --pause. Redis needs memory for " +
 			"both copies. If migrate fails, run it again on any machine: nothing is lost, and the copy continues.",

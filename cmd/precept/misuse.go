@@ -56,7 +56,7 @@ func suggestedFlag(c *cobra.Command, err error) string {
 	return ""
 }
 
-// plainFlagError replaces an error that names a Go function, such as strconv.ParseInt, by a plain message.
+// plainFlagError replaces an error that names a Go function, such as strconv.ParseInt, with a plain message.
 func plainFlagError(err error) error {
 	valueErr, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {

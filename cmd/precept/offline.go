@@ -17,7 +17,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// offlineStore is a store run by this process without a server.
+// offlineStore is a store that this process runs without a server.
 type offlineStore struct {
 	Store   *store.Store
 	backend server.Backend
@@ -30,7 +30,7 @@ var errDataDirLocked = sqlite.ErrLocked
 
 type offlineOptions struct {
 	create      bool
-	sharesRedis bool // with a store in Redis, run beside a server on this data directory
+	sharesRedis bool // with a store in Redis, run next to a server that uses this data directory
 }
 
 // openOffline opens and starts the configured store. It locks the data directory, which holds the SQLite database or,

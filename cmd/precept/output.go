@@ -112,8 +112,8 @@ func wrapText(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// writeTable writes rows in aligned columns, the first row as the heading. In rows wider than the output, the last
-// cells are written below the row.
+// writeTable writes rows in aligned columns, the first row as the heading. If a row is wider than the output, the last
+// cells of each row are written below the row.
 func writeTable(out io.Writer, rows [][]string, columns int) error {
 	columnsInRow := len(rows[0])
 	for ; columnsInRow > 1; columnsInRow-- {

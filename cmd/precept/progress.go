@@ -11,7 +11,7 @@ import (
 
 const progressInterval = 200 * time.Millisecond
 
-// progress shows how far a long operation is, on one line of a terminal. A nil progress shows nothing.
+// progress shows the progress of a long operation on one line of a terminal. A nil progress shows nothing.
 type progress struct {
 	out                   io.Writer
 	now                   func() time.Time

@@ -71,7 +71,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	return r
 }
 
-// dataListenerURL returns the address in run.json or, without run.json, in the key listen.
+// dataListenerURL returns the address in run.json or, without run.json, in the listen key.
 func dataListenerURL(cfg *configs.Config) string {
 	if runFile, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		return runFile.DataURL

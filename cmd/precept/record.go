@@ -12,7 +12,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// ledgerFlags select the ledger file, AGENT.md, with a project's failures.
+// ledgerFlags select the ledger file, which lists a project's failures (default: AGENT.md).
 type ledgerFlags struct{ file string }
 
 func (f *ledgerFlags) add(c *cobra.Command) {
@@ -64,7 +64,7 @@ func (inv *invocation) recordCommand() *cobra.Command {
 	return c
 }
 
-// readEntry checks the entry given by flags, or read from standard input with --json.
+// readEntry checks the entry, which comes from the flags or, with --json, from standard input.
 func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	if !asJSON {
 		if err := e.Validate(); err != nil {

@@ -67,7 +67,7 @@ func (inv *invocation) reportCommand() *cobra.Command {
 	c.Flags().BoolVar(
 		&f.query.Provisional, "provisional", false, "include sessions that are still open",
 	)
-	c.Flags().Func("what-if", "estimate how much data a verdict would need with another withheld share: epsilon=0.1", f.parseWhatIf)
+	c.Flags().Func("what-if", "estimate how much data a verdict would need with a different withheld share: epsilon=0.1", f.parseWhatIf)
 	c.Flags().StringVar(
 		&f.query.Explain, "explain", "", "show how this lesson's row was computed",
 	)

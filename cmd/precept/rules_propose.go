@@ -71,7 +71,7 @@ func (inv *invocation) rulesProposeCommand() *cobra.Command {
 }
 
 // refuseRulesFiles refuses rules files such as CLAUDE.md and AGENTS.md, because `precept rules` reads those. A file
-// that begins with a frontmatter or with JSON is no rules file.
+// that begins with front matter or with JSON is not a rules file.
 func refuseRulesFiles(files []string) error {
 	for _, name := range files {
 		if !rules.IsName(name) || isDirectory(name) {
@@ -94,7 +94,8 @@ type proposal struct {
 	Diff    string            `json:"diff"` // unified; empty if no section can be removed
 }
 
-// proposedRemoval is a removable section. Effect, Lo and Hi are mean rewards with the section minus without it.
+// proposedRemoval is a removable section. Effect is the mean reward with the section minus the mean reward without it;
+// Lo and Hi are the limits of the interval.
 type proposedRemoval struct {
 	Section  string   `json:"section"`
 	Rule     string   `json:"rule"`
@@ -104,7 +105,7 @@ type proposedRemoval struct {
 	Hi       *float64 `json:"hi"`
 }
 
-// keptSection is a section not proposed for removal.
+// keptSection is a section that is not proposed for removal.
 type keptSection struct {
 	Section string `json:"section"`
 	Reason  string `json:"why"`
@@ -184,7 +185,7 @@ func decideRemovals(file, text string, rep *report.Report, margin float64, force
 }
 
 // removalRule returns the rule that permits removing the section, or the reason to keep it. The row's effect is the
-// reward with the section minus without it.
+// reward with the section minus the reward without it.
 func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	switch r.Verdict {
 	case report.Invalid:

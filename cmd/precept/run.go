@@ -151,7 +151,7 @@ type runResult struct {
 type verifierResult struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
-	Failures int    `json:"failures"`         // failures read by precept in the command's output
+	Failures int    `json:"failures"`         // failures that precept found in the command's output
 	Status   string `json:"status,omitempty"` // joined, parked (kept until the session is stored), ignored or unanswered; "" if the post failed
 	Error    string `json:"error,omitempty"`
 }
@@ -199,7 +199,7 @@ func envList(env map[string]string) []string {
 	return out
 }
 
-// verifyRun posts the verifier's result. precept still exits with the agent's exit code.
+// verifyRun runs the verifier, and posts the result. precept still exits with the agent's exit code.
 func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, l *launch) *verifierResult {
 	command := []string{"sh", "-c", f.verify}
 	verified, err := inv.runVerifier(command, true)
@@ -252,8 +252,8 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 	return result
 }
 
-// startServer starts a server in this process, which the caller stops after the agent has ended. It uses free ports,
-// handles no signals and writes no run.json, so that other commands do not find it.
+// startServer starts a server in this process; the caller stops the server after the agent has ended. The server uses
+// free ports, handles no signals and writes no run.json, so that other commands do not find it.
 func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (s *server.Server, base string, stop func() error, err error) {
 	source := flags.source(inv, false)
 	cfg, err := source.Load()

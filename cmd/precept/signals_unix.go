@@ -14,5 +14,5 @@ func forwardedSignals() []os.Signal {
 	}
 }
 
-// isUserSignal reports whether only the child gives the signal a meaning. For precept, it is no request to stop.
+// isUserSignal reports whether the signal has a meaning only for the child, and does not ask precept to stop.
 func isUserSignal(s syscall.Signal) bool { return s == syscall.SIGUSR1 || s == syscall.SIGUSR2 }

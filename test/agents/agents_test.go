@@ -225,7 +225,7 @@ func (s *sandboxedAgent) ask(text string, resume bool) {
 	s.exitCodes, s.outputs, s.requestsAtEnd = append(s.exitCodes, code), append(s.outputs, out), append(s.requestsAtEnd, len(s.requests()))
 }
 
-// requests returns the requests that reached the model. A request sent twice by precept is returned once.
+// requests returns the requests that reached the model. A request that precept sent twice is returned once.
 func (s *sandboxedAgent) requests() []harness.ModelRequest {
 	seen := map[int]bool{}
 	return slices.DeleteFunc(s.model.GenerationRequests(), func(a harness.ModelRequest) bool {

@@ -25,7 +25,7 @@ type agent struct {
 	sendsDeltas        bool   // the provider keeps the history
 }
 
-// agents returns all rows, the most important first.
+// agents returns all rows, most important first.
 func agents(home string) []agent {
 	rows := []agent{
 		openCode("chat", "@ai-sdk/openai-compatible"), openCode("responses", "@ai-sdk/openai"), openCode("messages", "@ai-sdk/anthropic"),
@@ -75,7 +75,7 @@ func qwen() agent {
 	}
 }
 
-// pi returns the agent pi for an API. suffix is the part of the path that pi expects in the base URL.
+// pi returns the pi agent for an API. suffix is the part of the path that pi expects in the base URL.
 func pi(wire, api, suffix string) agent {
 	return agent{
 		name: "pi-" + wire, rulesFile: "AGENTS.md", compactsOnOverflow: true,
@@ -95,7 +95,7 @@ func pi(wire, api, suffix string) agent {
 }
 
 // codex returns Codex with precept as a custom provider (provider, default) or as the built-in provider's address
-// (builtin). Only the mode default keeps Codex's default model.
+// (builtin). Only the default mode keeps Codex's default model.
 func codex(mode string) agent {
 	return agent{
 		name: "codex-" + mode, rulesFile: "AGENTS.md", triesWebSocket: mode == "builtin",

@@ -54,7 +54,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 		if preamble == "" && m.IsMain && occurrences > 0 { // a side request can come first
 			preamble = before[max(0, len(before)-200):]
 		}
-		if !m.IsMain || !strings.HasSuffix(before, preamble) { // a side request can contain the rules file, too
+		if !m.IsMain || !strings.HasSuffix(before, preamble) { // a side request can also contain the rules file
 			want = sent
 		} else {
 			kept = append(kept, problemUnless(occurrences == 1, "request %d has the section %d times, want once", i, occurrences),

@@ -26,8 +26,8 @@ import (
 
 var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants in TestMigrateManyTenants") //nolint:gochecknoglobals // a test flag
 
-// precept migrate moves the keys of a store in Redis to shards, parts that a Redis Cluster can place on different
-// nodes. During the migration, 100 busy tenants send requests, and Redis must process at most 500 commands per tenant.
+// precept migrate moves the keys of a store in Redis to shards (parts that a Redis Cluster can place on different
+// nodes). During the migration, 100 busy tenants send requests, and Redis must process at most 500 commands per tenant.
 func TestMigrateManyTenants(t *testing.T) {
 	const busyTenants = 100
 	server := storetest.StartRedis(t)
@@ -102,7 +102,7 @@ func TestMigrateManyTenants(t *testing.T) {
 }
 
 // fillOldLayout writes idle tenants without shards. Each tenant has a session that the report counts already, and an
-// echo, a key by which a later request finds the session.
+// echo. An echo is a key by which a later request finds the session.
 func fillOldLayout(t *testing.T, url string, tenants int) {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: 1})

@@ -12,9 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// precept migrate moves the keys of a store in Redis to shards, parts that a Redis Cluster can place on different
-// nodes. Replicas log that the migration is needed, continue the sessions afterwards, and warn about keys that an older
-// release writes outside the shards.
+// precept migrate moves the keys of a store in Redis to shards (parts that a Redis Cluster can place on different
+// nodes). Replicas log that the migration is needed, continue the sessions afterwards, and warn about keys that an
+// older release writes outside the shards.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -68,7 +68,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	}
 }
 
-// hashTag returns the part in braces in a tenant's keys, as written by a release without shards. Redis Cluster chooses
+// hashTag returns the part in braces in a tenant's keys, as a release without shards writes it. Redis Cluster chooses
 // the node by this part.
 func hashTag(tenant string) string {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant))

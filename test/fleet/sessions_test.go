@@ -58,7 +58,7 @@ func (m *recordingModel) lastRequest(sender string) string {
 type identity int
 
 const (
-	named    identity = iota // by the header Precept-Session
+	named    identity = iota // by the Precept-Session header
 	nameless                 // by the tool-call ids in the history
 )
 
@@ -429,8 +429,8 @@ func TestEveryReplicaReportsAllSessions(t *testing.T) {
 	}
 }
 
-// The random decisions about lessons depend on a salt, stored in Redis. Redis is down when the replica starts. A
-// replica that has run before has a copy of the salt in the data directory, and does not need Redis to decide.
+// The random decisions about lessons depend on a salt, which is stored in Redis. Redis is down when the replica starts.
+// A replica that has run before has a copy of the salt in the data directory, and does not need Redis to decide.
 func TestReplicaWithoutSaltInjectsNothing(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")

@@ -52,7 +52,7 @@ type Fault struct {
 
 // Model is a scripted LLM for chat completions, responses and messages. Each reply carries a mark with the step number,
 // and the model answers a request with the step after the highest number in the request. So a retry gets the same
-// answer, in any order of arrival.
+// answer, whatever the order of arrival.
 type Model struct {
 	*httptest.Server
 	steps []Step

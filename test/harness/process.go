@@ -197,7 +197,7 @@ func (p *Process) WaitUntilDegraded() {
 // WaitUntilRecovered waits until /readyz no longer says degraded.
 func (p *Process) WaitUntilRecovered() {
 	p.T.Helper()
-	p.Eventually("/readyz to say no longer degraded", func() bool { return !p.isDegraded() })
+	p.Eventually("/readyz to stop saying degraded", func() bool { return !p.isDegraded() })
 }
 
 func (p *Process) isDegraded() bool {

@@ -111,7 +111,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("lessons for the agent named in the request body: got %v, want none", ids)
 	}
 
-	// A changed lesson keeps the id. The list begins with the lesson that matched last.
+	// A changed lesson keeps its id. The list begins with the lesson that matched last.
 	if code, b = a.send("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
 		t.Errorf(`PATCH lesson: got status %d, body %s, want 200 and "Close the parser last."`, code, b)
 	}

@@ -52,7 +52,7 @@ func TestAutomaticGateActivatesDemoLesson(t *testing.T) {
 }
 
 // startCycleDemo starts precept demo --circle, in which a lesson goes from the first failures to a measured effect.
-// done receives the error of the process.
+// done receives the process's error.
 func startCycleDemo(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}

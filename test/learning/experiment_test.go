@@ -253,8 +253,8 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 	}
 }
 
-// recomputedRow is a row of the output of recompute.py. The row is about an arm, about a planned trial if Trial is not
-// empty, or about an outcome if Name is not empty. The arm "" is all lessons together.
+// recomputedRow is a row in recompute.py's output. The row is about an arm, about a planned trial if Trial is not
+// empty, or about an outcome if Name is not empty. The arm "" stands for all lessons together.
 type recomputedRow struct {
 	Arm, Trial, Name string
 	Taken            bool // the planned trial is evaluated

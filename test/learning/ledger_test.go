@@ -37,7 +37,7 @@ func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, 
 	return strings.Contains(m.Requests[len(m.Requests)-1].Raw, lessonText)
 }
 
-// A ledger is a file AGENT.md with the failures of a project.
+// A ledger is an AGENT.md file with a project's failures.
 func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {

@@ -205,7 +205,7 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	}
 }
 
-// Every request in a session has the same cuts, also after a retry, a fork, a history compaction, or a kill.
+// Every request in a session has the same cuts, even after a retry, a fork, a history compaction, or a kill.
 func TestSectionCutsAreEqualInSession(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)

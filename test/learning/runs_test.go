@@ -22,7 +22,7 @@ import (
 	"precept/test/harness"
 )
 
-// agentsModel records the lessons in the requests, by the sender @@run/agent@@ in the messages.
+// agentsModel records the lessons in the requests by sender. The messages name the sender as @@run/agent@@.
 type agentsModel struct {
 	*httptest.Server
 	mu              sync.Mutex
@@ -152,7 +152,7 @@ func exportedCoins(t *testing.T, args ...string) (all []exportedCoin) {
 	return all
 }
 
-// topicWords returns a text on the topics first to end-1, modulo 20.
+// topicWords returns a text about the topics first to end-1, modulo 20.
 func topicWords(first, end int) string {
 	var words []string
 	for i := first; i < end; i++ {
@@ -225,8 +225,8 @@ func TestRunCountsOnceAcrossRestarts(t *testing.T) {
 	}
 }
 
-// rateRuns rates each run with an even number with 0.75. In a run with an odd number, rateRuns rates one agent's
-// session with 1 and the other's with 0.
+// rateRuns gives each even-numbered run the rating 0.75. In an odd-numbered run, rateRuns gives one agent's session the
+// rating 1, and the other's the rating 0.
 func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 	t.Helper()
 	for i := range agents {

@@ -17,8 +17,8 @@ func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	p.Chat(t, http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`)
 }
 
-// precept deletes exchanges older than learning.hot, with the paths in the tool calls. A new pattern in
-// learning.opt_out_patterns then hides all samples from the session.
+// precept deletes exchanges older than learning.hot, including the paths in the tool calls. A new pattern in
+// learning.opt_out_patterns then hides all the session's samples.
 func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

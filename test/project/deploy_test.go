@@ -36,7 +36,7 @@ func readRepoFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// decodeStrictly decodes each YAML document in a file into the pointer returned by target. An unknown or repeated key
+// decodeStrictly decodes each YAML document in a file into the pointer that target returns. An unknown or repeated key
 // fails the test.
 func decodeStrictly(t *testing.T, name string, target func(document []byte) any) {
 	t.Helper()
@@ -94,7 +94,7 @@ func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (o
 		t.Fatal(err)
 	}
 	if drain := out.Limits.DrainDelay + out.Limits.DrainTimeout; drain+server.CutWait+lastWrite != maxStopDuration {
-		t.Errorf("limits.drain_delay + limits.drain_timeout = %s does not fit maxStopDuration = %s; adapt maxStopDuration and the durations in deploy/", drain, maxStopDuration)
+		t.Errorf("limits.drain_delay + limits.drain_timeout = %s does not match maxStopDuration = %s; adapt maxStopDuration and the durations in deploy/", drain, maxStopDuration)
 	}
 	return out
 }
@@ -106,7 +106,7 @@ func envList(env map[string]string) (out []string) {
 	return out
 }
 
-// checkVariables fails the test for each PRECEPT_* variable used neither by precept nor by another variable.
+// checkVariables fails the test for each PRECEPT_* variable that neither precept nor another variable uses.
 func checkVariables(t *testing.T, file string, env map[string]string) {
 	t.Helper()
 	known := collectKnownNames(t).env

@@ -210,7 +210,7 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 }
 
 // routePatterns returns patterns for the paths that the two listeners answer: the first arguments in calls to GET, POST
-// and similar methods, and the paths in the function endpoints in package proxy.
+// and similar methods, and the paths in the endpoints function in package proxy.
 func routePatterns(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var out []*regexp.Regexp
@@ -323,7 +323,7 @@ func commandTree(t *testing.T) *command {
 	return read(nil)
 }
 
-// findCommand returns the command named by the first words, and the remaining words.
+// findCommand returns the command that the first words name, and the remaining words.
 func (k *knownNames) findCommand(words []string) (c *command, rest []string) {
 	c = k.root
 	for i, word := range words {

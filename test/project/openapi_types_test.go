@@ -108,8 +108,8 @@ func (s *schemas) object(name string, typ reflect.Type) string {
 	return head + "      properties:\n" + b.String()
 }
 
-// writeFields writes the schemas for the fields that encoding/json encodes, and appends the never omitted fields to
-// required.
+// writeFields writes the schemas for the fields that encoding/json encodes, and appends to required the fields that are
+// never omitted.
 func (s *schemas) writeFields(typ reflect.Type, required *[]string, b *strings.Builder) {
 	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -81,7 +81,7 @@ func TestSessionCostFollowsEachModel(t *testing.T) {
 			Cost     float64
 		}
 	}
-	harness.Eventually(t, "both sessions on the page Traffic", func() bool {
+	harness.Eventually(t, "both sessions on the Traffic page", func() bool {
 		return p.GetAdmin(t, "/api/traffic", &traffic) == http.StatusOK && traffic.Sum.Sessions == 2
 	})
 	if got := traffic.Sum; got.Input != 2_100_000 || math.Abs(got.Cost-opus-haiku) > 1e-9 {

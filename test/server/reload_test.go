@@ -94,8 +94,8 @@ func TestReloadAppliesARevertedChange(t *testing.T) {
 	}
 }
 
-// An editor empties a file before writing the new text. A server that took the empty file would send the requests to
-// the default upstream.
+// An editor may empty a file before it writes the new text. A server that applied the empty file would send the
+// requests to the default upstream.
 func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	t.Parallel()
 	s := startWithFile(t, "admin: {tokens: [first]}\n")

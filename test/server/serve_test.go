@@ -70,7 +70,7 @@ func TestServeGeneratesAdminToken(t *testing.T) {
 	}
 }
 
-// Secrets in mounted files often end with a line feed.
+// Secrets in mounted files often end with a newline.
 func TestLineFeedAfterASecretIsTrimmed(t *testing.T) {
 	keys := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- r.Header.Get("Authorization") }))
@@ -176,7 +176,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 			ended := harness.Stream(t, p.DataURL)
 			p.Signal(syscall.SIGTERM)
 			if secondSignal {
-				p.Eventually("the log line that the drain begins", func() bool { return strings.Contains(p.Log.String(), "msg=stopping") })
+				p.Eventually("the log line about the start of the drain", func() bool { return strings.Contains(p.Log.String(), "msg=stopping") })
 				p.Signal(syscall.SIGINT)
 			}
 			if code := p.ExitCode(); code != harness.ExitCut {

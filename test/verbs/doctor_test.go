@@ -222,7 +222,7 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	}
 }
 
-// Redis cannot write its snapshot, because a directory has the snapshot's name, and rejects writes and PING.
+// Redis cannot write its snapshot, because a directory has the snapshot's name. Redis then rejects writes and PING.
 func TestCommandsReadFromRedisWithAFullDisk(t *testing.T) {
 	server := storetest.StartRedis(t)
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", server.URL())

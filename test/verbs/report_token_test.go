@@ -15,7 +15,8 @@ func runReport(t *testing.T, dir, token string) (out, stderr string, code int) {
 	return harness.RunCommand(t, "", "report", "--data-dir", dir, "--lessons", t.TempDir())
 }
 
-// With a wrong token, the command must not read the store instead. The stored numbers can be older than the server's.
+// With a wrong token, the command must not read the store instead, because the stored numbers can be older than the
+// server's.
 func TestReportRefusesAWrongToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).WaitUntilReady(dir)

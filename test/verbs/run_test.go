@@ -17,7 +17,7 @@ import (
 	"precept/test/harness"
 )
 
-// TestAgent is the agent that the tests of precept run start. The agent reads OPENAI_BASE_URL and sends the text in
+// TestAgent is the agent in the tests of `precept run`. The agent reads OPENAI_BASE_URL and sends the text in
 // AGENT_TEXT twice. With AGENT_WAITS the agent then waits for a signal; with AGENT_FAILS it exits with code 7.
 func TestAgent(t *testing.T) {
 	text := os.Getenv("AGENT_TEXT")
@@ -40,7 +40,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// runIn runs a precept command in dir, with more environment variables.
+// runIn runs a precept command in dir, with additional environment variables.
 func runIn(t *testing.T, dir string, env []string, args ...string) (out, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
@@ -54,7 +54,7 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (out, stderr 
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// The flag --record adds the verifier's failure to AGENT.md.
+// --record adds the verifier's failure to AGENT.md.
 func TestRunRatesAgentSession(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()

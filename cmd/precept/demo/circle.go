@@ -20,7 +20,7 @@ import (
 
 // Circle simulates the agents, the tool and the model for `precept demo --circle`: agents fail, precept distils a
 // lesson from the failures, and later agents succeed with the lesson. Agents book rooms with a tool that rejects the
-// first argument, and one lesson in the bank gives bad advice about it. Some tool errors contain attackText: an
+// first argument, and one lesson in the bank gives bad advice about this error. Some tool errors contain attackText: an
 // attacker's attempt to create a lesson.
 type Circle struct {
 	seed            uint64
@@ -30,10 +30,10 @@ type Circle struct {
 	ids             atomic.Uint64
 	mu              sync.Mutex
 	deliveries      map[string]int // tool errors with a delivered lesson, by slug
-	attacks         int            // tool errors with attackText delivered as a lesson
+	attacks         int            // tool errors in which attackText was delivered as a lesson
 }
 
-// Slugs for the lesson precept should distil, and for the harmful lesson.
+// Slugs of the lesson that precept should distil, and of the harmful lesson.
 const (
 	CircleLesson = "give-floor-as-a-whole-number-to-book-room"
 	CircleHarm   = "leave-the-floor-out"
@@ -62,8 +62,8 @@ func (c *Circle) WriteLessons(dir string) error {
 	return os.WriteFile(filepath.Join(dir, CircleHarm+".md"), harmFile, 0o600)
 }
 
-// Deliveries returns the number of tool errors that reached the model with the lesson slug, and with attackText as a
-// lesson.
+// Deliveries returns how many tool errors reached the model with the lesson that has this slug, and how many with
+// attackText as a lesson.
 func (c *Circle) Deliveries(slug string) (delivered, attacks int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package demo simulates agents and models, to compare the effects measured by precept with known true effects.
+// Package demo simulates agents and models, to compare the effects that precept measures with known true effects.
 //
 // The agents work on tickets with hidden difficulty, and send requests over HTTP through a real precept. A model's
 // chance of success depends on the ticket and on the lessons in the request.

@@ -13,10 +13,10 @@ import (
 	"sync/atomic"
 )
 
-// RulesName is the name of the rules file sent by the agents in Rules.
+// RulesName is the name of the rules file that the agents in Rules send.
 const RulesName = "CLAUDE.md"
 
-// RulesFile is the rules file sent by the agents in Rules.
+// RulesFile is the rules file that the agents in Rules send.
 //
 //go:embed twelve-sections.md
 var RulesFile string
@@ -71,7 +71,7 @@ func (r *Rules) WriteLessons(dir string) error {
 // Done counts the finished sessions.
 func (r *Rules) Done() int64 { return r.done.Load() }
 
-// ServeHTTP responds as the model. It reads from the system prompt which sections precept has not left out.
+// ServeHTTP responds as the model. The system prompt shows which sections precept has kept.
 func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	serveChat(w, req, "rules", r.ids.Add(1), func(body []byte) message {
 		var asked struct {

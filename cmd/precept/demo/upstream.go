@@ -15,7 +15,8 @@ import (
 
 const lastTurnPhrase = "That was the last step. Report the result."
 
-// promptTokens is the size of a coding agent's system prompt and tools. Without it, a lesson would seem expensive.
+// promptTokens is the size of a coding agent's system prompt and tools. Without these tokens, a lesson would seem
+// expensive.
 const promptTokens = 4000
 
 // Upstream is the simulated model, an OpenAI-compatible chat endpoint that knows only the request text.
@@ -75,8 +76,8 @@ func serveChat(w http.ResponseWriter, r *http.Request, name string, id uint64, r
 	})
 }
 
-// answer returns the ticket's result after lastTurnPhrase. Earlier it returns a call that installs a dependency, or a
-// note.
+// answer returns the ticket's result after lastTurnPhrase. In earlier turns, it returns a call that installs a
+// dependency, or a note.
 func (u *Upstream) answer(body string, n uint64) message {
 	reply := func(text string) message { return message{Role: "assistant", Content: text} }
 	m := u.ticket.FindStringSubmatch(body)

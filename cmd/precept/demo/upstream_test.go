@@ -147,8 +147,8 @@ func TestScoreSummary(t *testing.T) {
 	}
 }
 
-// Next to the demo's short messages, a lesson of 40 tokens would be a large part of the cost, so the model reports the
-// tokens of a typical prompt too.
+// Next to the demo's short messages, a lesson of 40 tokens would be a large part of the cost, so the usage that the
+// model reports includes a typical prompt.
 func TestUsageIncludesTypicalPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurnBody(1))))

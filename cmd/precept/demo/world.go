@@ -26,7 +26,7 @@ type Truth struct {
 }
 
 // truths returns the true effects. Several lessons are confounded: the most helpful lesson applies to hard tickets more
-// often, the most harmful to easy tickets.
+// often, and the most harmful one to easy tickets.
 func truths() []Truth {
 	return []Truth{
 		{"reproduce-before-fixing", 0.22, "a crash that nobody could reproduce", .45, 1.2},

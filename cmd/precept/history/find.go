@@ -17,7 +17,7 @@ import (
 
 // Client is a coding agent that keeps conversations in history files.
 type Client struct {
-	Name string // value of the flag --from
+	Name string // value of --from
 	// patterns returns glob patterns for the history files.
 	patterns func(e Env) []string
 	// read returns one file's conversations. skipped is an error that names the unreadable entries, or nil.
@@ -34,8 +34,8 @@ type Env struct {
 // Conversation is one conversation with a client. It has either Messages or Input.
 type Conversation struct {
 	ID       string
-	Messages []json.RawMessage // in the format used by the Chat Completions API or the Messages API
-	Input    []json.RawMessage // in the format used by the Responses API
+	Messages []json.RawMessage // in the format of the Chat Completions API or the Messages API
+	Input    []json.RawMessage // in the format of the Responses API
 }
 
 // Clients returns the clients with readable histories.

@@ -18,8 +18,8 @@ import (
 	"precept/internal/session"
 )
 
-// A sample with an id in the window of recent ids is not written again. A store delivers a sample again if Redis has
-// lost the newest data, or soon after the delivery if the session continues.
+// The window holds the ids of recent samples, which are not written again. A store delivers a sample again if Redis has
+// lost the newest data, or if the session continues soon after the first delivery.
 const (
 	windowIDs   = 1 << 18 // ids in the window
 	windowFiles = 1000    // recent files that Run loads ids from

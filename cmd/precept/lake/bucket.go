@@ -128,7 +128,7 @@ func (b *bucket) wrapError(name string, err error) error {
 	return &permanentError{fmt.Errorf("%s: %w; %s", address, err, remedy)}
 }
 
-// permanentError is an error from the S3 server, and a retry would not help.
+// permanentError is an error from the S3 server that a retry would not resolve.
 type permanentError struct{ err error }
 
 func (e *permanentError) Error() string { return e.err.Error() }

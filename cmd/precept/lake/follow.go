@@ -1,6 +1,6 @@
 // Package lake copies a store's samples into a lake: Parquet files partitioned by date and tenant, in a directory or in
 // an S3 bucket. Even after a crash, a recent sample id is not written twice. To drain a store means to write all
-// samples missing in the lake.
+// samples that the lake does not have yet.
 package lake
 
 import (
@@ -32,7 +32,7 @@ type Options struct {
 	GroupStore GroupStore
 	Group      string // consumer group name
 	// Owner identifies the lease's holder. Two processes with the same LockPath may have the same Owner, because only
-	// one of them can run.
+	// one of them can run at a time.
 	Owner   string
 	Writer  Process // this process
 	Store   string  // store id; "" if unknown
@@ -93,7 +93,7 @@ func (f *Follower) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// With the new version of the state file, every save by an earlier writer fails.
+	// This save gives the state file a new version, so every later save by an earlier writer fails.
 	f.version, loaded.Writer, loaded.Store = version, f.options.Writer, cmp.Or(f.options.Store, loaded.Store)
 	if err := f.saveState(ctx, loaded); err != nil {
 		return err
@@ -155,8 +155,8 @@ func (f *Follower) completePlanned(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// rebuildBatch builds the planned batch from the store again, so a sample deleted while the batch waited is not
-// written.
+// rebuildBatch builds the planned batch from the store again, so a sample that was deleted while the batch was waiting
+// is not written.
 func (f *Follower) rebuildBatch(ctx context.Context) error {
 	fresh := newBatch()
 	for _, stream := range slices.Sorted(maps.Keys(f.batch.positions)) {
@@ -351,7 +351,7 @@ var errLeaseLost = errors.New("another process is exporting the group")
 
 func (f *Follower) leaseName() string { return "export:" + f.options.Group }
 
-// holdLease acquires the group's lease, or renews a lease older than a quarter of leaseTTL.
+// holdLease acquires the group's lease, or renews a lease that is older than a quarter of leaseTTL.
 func (f *Follower) holdLease(ctx context.Context) error {
 	now := f.options.Now()
 	if f.options.GroupStore == nil || now.Sub(f.leaseRenewedAt) < leaseTTL/4 {

@@ -25,7 +25,7 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is a store with sample streams, a consumer group and a lease, the exclusive right to write.
+// memoryStore is a store with sample streams, a consumer group and a lease (the exclusive right to write).
 type memoryStore struct {
 	streams map[string][]session.StoredSample
 	acked   map[string]string // the group's position, by stream
@@ -108,7 +108,7 @@ func (m memoryStorage) CompareAndSwap(_ context.Context, name, version string, d
 	return string(data), nil
 }
 
-// interruptedStorage fails each write after writesLeft writes, as if the process was killed.
+// interruptedStorage fails each write after writesLeft writes, as if the process had been killed.
 type interruptedStorage struct {
 	lake.Storage
 	writesLeft int
@@ -471,7 +471,7 @@ func TestTenantFoldersAreSafeAndDistinct(t *testing.T) {
 	}
 }
 
-// pausedStorage calls meanwhile once, after writesLeft writes, as if the process was paused.
+// pausedStorage calls meanwhile once, after writesLeft writes, as if the process had been paused.
 type pausedStorage struct {
 	lake.Storage
 	writesLeft int

@@ -152,7 +152,7 @@ func toString(v any) string {
 	return s
 }
 
-// toFloat converts a number, a float64 in a sample from JSON and an int in a new sample.
+// toFloat converts a number, which is a float64 in a sample from JSON and an int in a new sample.
 func toFloat(v any) float64 {
 	switch n := v.(type) {
 	case float64:

@@ -13,11 +13,12 @@ type Source interface {
 	// SampleStreams returns the newest sample's position in each stream.
 	SampleStreams(ctx context.Context) (map[string]string, error)
 	// SamplesAfter returns a stream's samples, without deleted ones, at the positions (after, until], or up to the
-	// stream's end if until is "". last is the position reached, equal to after if there are no further samples.
+	// stream's end if until is "". last is the position of the last sample that was read, or after if there are no more
+	// samples.
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)
 }
 
-// GroupStore stores the positions and leases for consumer groups shared by several processes. The positions show other
+// GroupStore stores the positions and leases for consumer groups that several processes share. The positions show other
 // programs which samples a lake has.
 type GroupStore interface {
 	// SampleGroups returns the streams in which a group has acknowledged samples.

@@ -17,9 +17,9 @@ const (
 	stateVersion = 1
 )
 
-// state is a lake's progress. Each commit writes the state file twice: with the planned batch before the first Parquet
-// file, and without the batch after the last. After a crash in between, the next process builds the batch again, in
-// files with the same names unless a sample was deleted.
+// state is a lake's progress. Each commit writes the state file twice: before the first Parquet file, with the planned
+// batch, and after the last file, without the batch. After a crash in between, the next process builds the batch again,
+// in files with the same names unless a sample was deleted.
 type state struct {
 	Version int               `json:"version"`
 	Store   string            `json:"store,omitempty"` // id of the copied store
@@ -28,10 +28,10 @@ type state struct {
 	Batch   int64             `json:"batch"`             // number of the last complete batch
 	Streams map[string]string `json:"streams"`           // each stream's position after the last complete batch
 	Planned *plan             `json:"planned,omitempty"` // batch being written
-	Recent  []recentFile      `json:"recent"`            // newest files, the oldest first
+	Recent  []recentFile      `json:"recent"`            // newest files, oldest first
 }
 
-// Process writes a lake.
+// Process is a process that writes a lake.
 type Process struct {
 	ID    string    `json:"id"` // unique among processes
 	Host  string    `json:"host"`
@@ -41,7 +41,7 @@ type Process struct {
 // plan is a batch being written.
 type plan struct {
 	Streams map[string]string `json:"streams"`           // each stream's position after the batch
-	Attempt int               `json:"attempt"`           // number of earlier attempts with other rows
+	Attempt int               `json:"attempt"`           // number of earlier attempts with different rows
 	Files   []string          `json:"files"`             // paths of the batch's files
 	Emptied []string          `json:"emptied,omitempty"` // files from earlier attempts, to be emptied
 }

@@ -68,8 +68,8 @@ func contentVersion(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Put implements Storage. The file is synced before the rename. Put also deletes temporary files left by a killed
-// process.
+// Put implements Storage. The file is synced before the rename. Put also deletes temporary files that a killed process
+// has left.
 func (d directory) Put(_ context.Context, name string, data []byte) error {
 	target := d.path(name)
 	old, _ := filepath.Glob(filepath.Join(escapeGlob(filepath.Dir(target)), "."+filepath.Base(target)+".*"))
@@ -116,7 +116,7 @@ func (d directory) CompareAndSwap(ctx context.Context, name, version string, dat
 	return contentVersion(data), errors.Join(err, syncFolder(filepath.Dir(d.path(name))))
 }
 
-// removeTemporary deletes temporary files left by a killed process. No other process may write the files.
+// removeTemporary deletes temporary files that a killed process has left. No other process may write the files.
 func (d directory) removeTemporary(names []string) {
 	for _, name := range names {
 		folder, base := filepath.Split(d.path(name))

@@ -15,8 +15,8 @@ import (
 	"precept/configs"
 )
 
-// openAdmin creates the admin server. If no token is configured, the token comes from the data directory, or a new
-// token is created and the login link is shown once.
+// openAdmin creates the admin server. If no token is configured, openAdmin uses the token in the data directory. If
+// there is none, openAdmin creates a token, and shows the login link once.
 func (s *Server) openAdmin(registry *prometheus.Registry, dataListener, adminListener net.Listener) error {
 	if len(s.cfg.Admin.Tokens) == 0 {
 		token, created, err := admin.EnsureToken(s.cfg.DataDir, s.options.Tools.Random)

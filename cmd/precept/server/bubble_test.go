@@ -68,7 +68,7 @@ type bubbleServer struct {
 	network memoryNetwork
 }
 
-// startBubbleServer starts a server in the present synctest bubble.
+// startBubbleServer starts a server in the current synctest bubble.
 func startBubbleServer(t *testing.T, source *server.Source, change ...func(*server.Options)) *bubbleServer {
 	t.Helper()
 	network := memoryNetwork{}

@@ -9,13 +9,13 @@ import (
 	"precept/store/redis"
 )
 
-// maxClockDifference is the largest difference between this machine's clock and Redis' clock without a warning.
+// maxClockDifference is the largest difference between this machine's clock and Redis' clock that causes no warning.
 const maxClockDifference = 5 * time.Second
 
-// ageNow returns the function from which a fleet measures the age of sessions, or nil for a backend without Redis. The
-// function returns the earlier and the later of this machine's time and Redis' time: a machine with a clock a day ahead
-// would close and delete all replicas' sessions a day early, and for a machine with a clock a day behind, the other
-// replicas' sessions begin in the future.
+// ageNow returns the function that a fleet uses to measure the age of sessions, or nil for a backend without Redis. The
+// function returns this machine's time and Redis' time, the earlier one first. A machine whose clock is a day ahead
+// would otherwise close and delete all replicas' sessions a day early. To a machine whose clock is a day behind, the
+// other replicas' sessions seem to begin in the future.
 func (t *Tools) ageNow(backend Backend) func(ctx context.Context) (earliest, latest time.Time, err error) {
 	db, ok := backend.(*redis.Store)
 	if !ok {

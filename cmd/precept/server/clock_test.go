@@ -8,7 +8,7 @@ import (
 	"precept/store/storetest"
 )
 
-// A clock that is ahead makes no session older. Small differences are normal.
+// A clock that is ahead does not make sessions older. Small differences are normal.
 func TestClockIsComparedWithRedis(t *testing.T) {
 	t.Parallel()
 	db, err := redis.Open(redis.Options{URL: storetest.StartRedis(t).URL(), Now: time.Now})

@@ -22,7 +22,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The key lessons has a directory, a Redis URL, or redis:// for the Redis that is the store.
+// The lessons key has a directory, a Redis URL, or redis:// for the Redis that is the store.
 func TestOpenStorageOpensDirectoryOrRedis(t *testing.T) {
 	for _, tc := range []struct{ lessons, store, wantName, wantError string }{
 		{"bank", "", "bank", ""},

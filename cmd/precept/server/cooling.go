@@ -22,8 +22,7 @@ const (
 	releaseTimeout  = time.Second // maximum time to release the lease
 )
 
-// exchangeDeleter deletes exchanges older than learning.hot, once the samples are in the lake, that is, exported by
-// precept export --follow.
+// exchangeDeleter deletes exchanges older than learning.hot, once precept export --follow has exported the samples.
 type exchangeDeleter struct {
 	backend      Backend
 	config       func() *configs.Config

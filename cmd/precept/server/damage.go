@@ -8,7 +8,7 @@ import (
 
 const maxDamaged = 100 // reported sessions
 
-// damageReport is the state of DamageReport's result.
+// damageReport is the state behind the function that DamageReport returns.
 type damageReport struct {
 	report func(ref session.Ref, err error)
 

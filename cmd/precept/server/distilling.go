@@ -213,7 +213,7 @@ func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	}
 }
 
-// AskPhrases asks the judge for trigger phrases. The sentences resemble the lesson.
+// AskPhrases asks the judge for trigger phrases, given sentences that resemble the lesson.
 func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, sentences []string) ([]string, distill.Usage, error) {
 	prompts, err := distill.LoadPrompts(cfg.Distill.Prompts)
 	if err != nil {

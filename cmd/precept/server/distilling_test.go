@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// startDistillingServer starts a server that distils lessons, with the URL model for upstream and judge, and sends one
-// session to distil. The judge is a model that reads sessions. key and value are an additional setting.
+// startDistillingServer starts a server that distils lessons, and sends one session to distil. model is the URL of the
+// upstream and of the judge, which reads sessions. key and value are an additional setting.
 func startDistillingServer(t *testing.T, model, key, value string) *runningServer {
 	t.Helper()
 	s := startServer(t, newFlagSource(t, map[string]string{
@@ -58,7 +58,7 @@ func TestOverviewReportsFailedDistiller(t *testing.T) {
 	}
 }
 
-// The reply from the judge is not a judgement, so the step distill fails.
+// The reply from the judge is not a judgement, so the distill step fails.
 func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

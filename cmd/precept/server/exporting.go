@@ -22,9 +22,9 @@ type ExportJob struct {
 	Out            io.Writer
 	OnRead         func()       // if set, called for each sample or session, even a filtered one
 	Records        int          // written JSON lines, or Parquet rows
-	Pairs          PairFeedback // sessions in the format "preference"
+	Pairs          PairFeedback // sessions in a "preference" export
 
-	candidates       []session.ID // possible ids of Session in the tenant candidatesTenant
+	candidates       []session.ID // possible ids of Session, for the tenant candidatesTenant
 	candidatesTenant string
 }
 
@@ -32,7 +32,7 @@ type ExportJob struct {
 type PairFeedback struct {
 	Sessions int // sessions with stored exchanges, selected by the filter
 	Rated    int // sessions with feedback from a person
-	Pairable int // sessions with a correction or a rejection by a person, as a pair needs
+	Pairable int // sessions with a correction or a rejection by a person, which a pair needs
 }
 
 func (f *PairFeedback) add(s *sample.Session) {
@@ -102,8 +102,8 @@ func (j *ExportJob) reportRead() {
 	}
 }
 
-// selectsSession reports whether j.Session is the session's id, name or one of the request ids. name is a string, or
-// nil if unknown.
+// selectsSession reports whether j.Session is the session's id, its name, or the id of one of its requests. name is a
+// string, or nil if unknown.
 func (j *ExportJob) selectsSession(tenant string, id session.ID, name any) bool {
 	if j.Session == "" || j.Session == id.String() || j.Session == name {
 		return true

@@ -29,7 +29,7 @@ type sessionSource interface {
 type optOutFilter struct {
 	source    sessionSource
 	optOut    func() *sample.OptOut
-	onDamaged func(ref session.Ref, err error) // called for a session hidden because of a damaged exchange
+	onDamaged func(ref session.Ref, err error) // called for a session that is hidden because of a damaged exchange
 }
 
 func newOptOutFilter(source sessionSource, optOut func() *sample.OptOut, damaged func(session.Ref, error)) optOutFilter {
@@ -82,7 +82,7 @@ func (f optOutFilter) Feedback(ctx context.Context, tenant string, id session.ID
 	return late.VisibleFeedback(entries), nil
 }
 
-// lateOptOut returns the opt-outs since a session's content was stored; nil if an exchange is damaged.
+// lateOptOut returns the opt-outs that apply since a session's content was stored, or nil if an exchange is damaged.
 func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.ID) (*store.LateOptOut, error) {
 	o := f.optOut()
 	var list []sample.Exchange
@@ -98,8 +98,8 @@ func (f optOutFilter) lateOptOut(ctx context.Context, tenant string, id session.
 }
 
 // sampleFilter returns a function that reports whether a sample is permitted, that is, not opted out. The function
-// removes feedback texts that may be about an opted-out turn from the sample. A session's samples are adjacent, so only
-// the last session's opt-outs are kept.
+// removes from the sample any feedback text that may be about an opted-out turn. A session's samples are adjacent, so
+// only the last session's opt-outs are kept.
 func (f optOutFilter) sampleFilter() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
 	var last session.Ref
 	var late *store.LateOptOut
@@ -131,12 +131,12 @@ type filteredReader struct {
 }
 
 // filterOptedOut returns a view of reader without opted-out content. damaged, if not nil, is called for each session
-// hidden because of a damaged exchange.
+// that is hidden because of a damaged exchange.
 func filterOptedOut(reader UnfilteredReader, optOut func() *sample.OptOut, damaged func(session.Ref, error)) StoreReader {
 	return filteredReader{reader, newOptOutFilter(reader, optOut, damaged), reader}
 }
 
-// EachSample visits the samples not opted out.
+// EachSample visits the samples that are not opted out.
 func (e filteredReader) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	permitted := e.sampleFilter()
 	return e.samples.EachSample(ctx, tenant, since, until, func(s session.StoredSample) error {
@@ -147,7 +147,7 @@ func (e filteredReader) EachSample(ctx context.Context, tenant string, since, un
 	})
 }
 
-// filteredStreams is the source for a lake, a copy of the samples in Parquet files, without opted-out samples.
+// filteredStreams is a lake's source without opted-out samples. A lake is a copy of the samples in Parquet files.
 type filteredStreams struct {
 	lake.Source
 	filter optOutFilter

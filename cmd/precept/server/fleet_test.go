@@ -184,13 +184,13 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	eventually(t, "session with the lesson", lessonInjected)
 	redis.Kill()
 	eventually(t, "log line about the outage", func() bool {
-		return s.console.contains("the lessons cannot be read; the lessons in memory stay in effect") && s.console.contains("start Redis, or correct the key lessons")
+		return s.console.contains("the lessons cannot be read; the lessons in memory stay in effect") && s.console.contains("start Redis, or correct the lessons key")
 	})
 	if s.console.contains("a lesson file has faults and is not used") {
 		t.Error("the log reports the Redis outage as a faulty lesson file")
 	}
 	_, health := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
-	for _, want := range []string{"Lessons in " + redis.URL(), "start Redis, or correct the key lessons", `"Lesson files with faults","value":"0"`} {
+	for _, want := range []string{"Lessons in " + redis.URL(), "start Redis, or correct the lessons key", `"Lesson files with faults","value":"0"`} {
 		if !strings.Contains(health, want) {
 			t.Errorf("/api/health during the outage: got %s, want a body with %q", health, want)
 		}

@@ -25,9 +25,9 @@ type trialGate struct {
 	proxy   *proxy.Proxy
 }
 
-// endTrials ends the planned trials started by the automatic gate. The evaluation at the end of a trial approves a
-// lesson proven to help, keeps a lesson proven to harm, because the chooser rarely selects it, and retires any other
-// lesson.
+// endTrials ends the planned trials that the automatic gate has started. The evaluation at the end of a trial decides:
+// a lesson that is proven to help is approved. A lesson that is proven to harm stays, because the chooser rarely
+// selects it, and so does a lesson whose measurement is invalid. Any other lesson is retired.
 //
 // If a running trial already shows harm, it ends early, and the lesson is retired.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {

@@ -22,8 +22,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// A trial ends with one evaluation after a planned number of picks, the sessions in which the lesson is injected or
-// withheld at random. A lesson with a harmful result stays on trial, because the chooser rarely picks such a lesson.
+// A trial ends with one evaluation after a planned number of picks. A pick is a session in which the lesson is injected
+// or withheld at random. A lesson with a harmful result stays on trial, because the chooser rarely picks such a lesson.
 // Clear harm before the evaluation archives the lesson. A trial started by a user never ends automatically.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {

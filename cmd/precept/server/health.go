@@ -15,8 +15,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// accountInterval is the minimum time between two reads of the store's row counts and of the account, the outbox's
-// count of all exchanges by result.
+// accountInterval is the minimum time between two reads of the store's row counts and of the account. The account is
+// the outbox's count of all exchanges by result.
 const accountInterval = 5 * time.Second
 
 // health caches the health page's data for accountInterval.

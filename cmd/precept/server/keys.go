@@ -30,7 +30,7 @@ const (
 
 // metaStore stores named values.
 type metaStore interface {
-	// InitMeta returns the value stored for key, after storing value if there is none.
+	// InitMeta stores value for key if no value is stored, and returns the stored value.
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
@@ -88,8 +88,8 @@ func (t *Tools) newKey() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// agreeOnKeys returns the pair in Redis, after storing the copy or a new pair if Redis has none. If Redis does not
-// answer, it returns the copy, or a new, unconfirmed pair.
+// agreeOnKeys returns the pair in Redis. If Redis has none, it first stores the copy or a new pair. If Redis does not
+// answer, it returns the copy, or a new pair that is not confirmed.
 func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
 	k := &keys{isFleet: true, store: store, path: filepath.Join(cfg.DataDir, keyCopyFile)}
 	name, err := redis.DataName(cfg.StoreURL())

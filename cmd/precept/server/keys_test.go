@@ -70,7 +70,7 @@ func TestChangedEvictionPolicyIsReportedOnce(t *testing.T) {
 	})
 }
 
-// A difference that stays is reported once. A clock that was corrected and is wrong again is reported again.
+// A lasting difference is reported once. If a corrected clock becomes wrong again, the difference is reported again.
 func TestClockDifferenceIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -29,12 +29,12 @@ const (
 	historyInterval = 10 * time.Second // pause between passes, unless a lesson file changes
 )
 
-// library holds the book of lessons in effect, from a directory or Redis.
+// library holds the lessons in effect (the book), which come from a directory or from Redis.
 type library struct {
 	log        *slog.Logger
 	failures   *failures
 	now        func() time.Time
-	source     string // value of the key lessons
+	source     string // value of the lessons key
 	location   string // see LessonsLocation
 	fileEvents bool   // watch the directory with kernel events
 
@@ -53,13 +53,13 @@ type library struct {
 	history history
 }
 
-// history is historyWorker's state. A caution is a lesson shown to the model as a warning, because sessions with it
+// history is historyWorker's state. A caution is a lesson that the model sees as a warning, because sessions with it
 // have lower rewards than sessions without it.
 type history struct {
 	lastDirectory *lesson.Book      // lessons in the directory at the last pass
 	lastBook      *lesson.Book      // lessons in effect at the last pass
 	unfinished    bool              // the last pass did not record all edits
-	cautions      map[string]string // content hashes of cautions, by slug, in the audit log; nil until the log is read
+	cautions      map[string]string // content hashes of the cautions in the audit log, by slug; nil until the log is read
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, redisBank *redis.Bank, events bool, f *failures) *library {
@@ -108,7 +108,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 
 func (l *library) warnIfMissing() {
 	if _, err := os.Stat(l.source); errors.Is(err, fs.ErrNotExist) {
-		l.log.Warn("the lesson directory does not exist; create the directory, or correct the key lessons", "lessons", l.source)
+		l.log.Warn("the lesson directory does not exist; create the directory, or correct the lessons key", "lessons", l.source)
 	}
 }
 
@@ -160,17 +160,17 @@ func (l *library) logReadability(text string, b *lesson.Book) {
 
 func (l *library) remedy() string {
 	if l.redis == nil {
-		return "make the directory readable, or correct the key lessons"
+		return "make the directory readable, or correct the lessons key"
 	}
 	return redisRemedy(l.source)
 }
 
-// redisRemedy returns the remedy for an unreadable Redis at the key lessons.
+// redisRemedy returns the remedy if the Redis in the lessons key cannot be read.
 func redisRemedy(source string) string {
 	if source == "redis://" {
 		return "start Redis, or correct store.url"
 	}
-	return "start Redis, or correct the key lessons"
+	return "start Redis, or correct the lessons key"
 }
 
 // countActive counts the active lessons.
@@ -183,7 +183,7 @@ func countActive(b *lesson.Book, now time.Time) (n int) {
 	return n
 }
 
-// reindex writes the lesson index. A failure is logged at debug, because the directory may be read-only.
+// reindex writes the lesson index. A failure is logged at debug level, because the directory may be read-only.
 func (l *library) reindex() {
 	ctx, cancel := context.WithTimeout(context.Background(), indexTimeout)
 	defer cancel()
@@ -192,8 +192,8 @@ func (l *library) reindex() {
 	}
 }
 
-// historyWorker records manual edits in lesson files, and lessons that become or stop being cautions, in the audit log.
-// The bank logs all other changes.
+// historyWorker records in the audit log when a person edits a lesson file, and when a lesson becomes or stops being a
+// caution. The bank logs all other changes.
 func (l *library) historyWorker(learner *learn.Learner, p *proxy.Proxy) func(context.Context) error {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(historyInterval)
@@ -250,8 +250,8 @@ func (l *library) recordCautions(ctx context.Context, learner *learn.Learner, p 
 		if shown.Caution == (l.history.cautions[current.Slug] == current.ContentHash) {
 			continue // the audit log says so already
 		}
-		// An arm is a lesson in one presentation. The sessions where the lesson was shown as advice decide about
-		// cautions.
+		// An arm is a lesson in one presentation. The sessions in which the lesson was shown as advice decide whether
+		// it is a caution.
 		advice := trial.Arm(strings.TrimSuffix(string(shown.Arm), ".caution"))
 		if better, worse := beliefs.CautionEvidence(advice); !shown.Caution && !presentation.NoCautions && better+worse == 0 {
 			continue // the counts are not loaded yet

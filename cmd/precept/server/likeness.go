@@ -21,9 +21,9 @@ const (
 	likePollInterval    = time.Second // pause between checks for changes
 )
 
-// likenessWorker compiles the lessons for matching by likeness (words that resemble the lesson), so no request waits.
-// The thresholds come from the words in captured sessions, the traffic. Until the traffic is read, lessons match only
-// exactly.
+// likenessWorker compiles the lessons for matching by likeness, that is, on words that resemble a lesson, so that no
+// request waits for this work. The thresholds come from the traffic, that is, from the words in captured sessions.
+// Until the traffic is read, lessons match only exactly.
 type likenessWorker struct {
 	lessons  *library
 	reader   StoreReader // nil if the store is in memory
@@ -112,8 +112,8 @@ func (l *likenessWorker) run(ctx context.Context) error {
 	return nil
 }
 
-// useLikeness replaces the book by a copy that matches by likeness, unless nothing has changed. A book replaced during
-// the compilation is compiled at the next call.
+// useLikeness replaces the book with a copy that matches by likeness, unless nothing has changed. If the book is
+// replaced during the compilation, the next call compiles the new book.
 func (l *library) useLikeness(t *lesson.Traffic, rate float64, changed bool) {
 	b := l.book.Load()
 	if b.MatchesByLikeness() && !changed {

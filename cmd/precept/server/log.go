@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// newLogger returns a logger, and the level for a reload to change.
+// newLogger returns a logger, and the level, which a reload can change.
 func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	setLevel(level, c.Level)
@@ -38,7 +38,7 @@ func setLevel(v *slog.LevelVar, name string) {
 	}
 }
 
-// logAlways logs a line at every level, because other programs wait for the line.
+// logAlways logs a line whatever the level is, because other programs wait for the line.
 func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string, args ...any) {
 	r := slog.NewRecord(now, slog.LevelInfo, msg, 0)
 	r.Add(args...)
@@ -52,7 +52,7 @@ type failures struct {
 	logLimit *limiter
 }
 
-// report logs at most one line per step and logInterval. Steps that fail because the store is unavailable share one
+// report logs at most one line for each step in logInterval. Steps that fail because the store is unavailable share one
 // line a minute. A step interrupted by a stop is not a failure, because the next start repeats it.
 func (f *failures) report(step label.Step, err error) { f.reportEvery(step, logInterval, err) }
 
@@ -115,7 +115,7 @@ type limiter struct {
 	now          func() time.Time
 	mu           sync.Mutex
 	last         map[label.Step]time.Time
-	outageLogged map[label.Step]bool // a line was permitted, and endOutage was not called after it
+	outageLogged map[label.Step]bool // a line was permitted, and endOutage has not been called since
 }
 
 func newLimiter(now func() time.Time) *limiter {
@@ -138,7 +138,7 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 
 // endOutage shortens a step's pause of a minute to outageInterval after a recovery, so that a further outage is logged
 // soon. It reports whether the outage was logged. If not, the caller does not log the recovery either, because a store
-// that alternates would fill the log.
+// that fails and recovers in turn would fill the log.
 func (l *limiter) endOutage(step label.Step) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -69,7 +69,7 @@ func TestLogDropsLinesWhileReaderHangs(t *testing.T) {
 }
 
 // The log has at most one line per step in ten seconds, and one line a minute while the store or the outbox is
-// unavailable. The metric counts all failures. A step canceled by a stop of the server is not a failure.
+// unavailable. The metric counts all failures. A step that was canceled because the server stopped is not a failure.
 func TestFailureLogIsRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer

@@ -18,7 +18,7 @@ type logWriter struct {
 	handler func(io.Writer) slog.Handler // formats the line about dropped lines
 
 	mu      sync.Mutex
-	pending chan struct{} // closed when the hanging write ends; nil without one
+	pending chan struct{} // closed when the hanging write ends; nil if no write hangs
 	dropped int           // lines dropped since pending was set
 }
 

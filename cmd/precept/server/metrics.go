@@ -35,12 +35,12 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 		count("precept_late_feedback_dropped_total", "Posted feedback that waited in the outbox and was then dropped, by reason.",
 			prometheus.Labels{"reason": string(reason)}, late[reason])
 	}
-	count("precept_copies_cut_total", "Exchanges with an incomplete copy of the reply, because the copies for all open streams reached limits.capture_total_bytes.",
+	count("precept_copies_cut_total", "Exchanges whose copy of the reply is incomplete because the copies of all open streams together reached limits.capture_total_bytes.",
 		nil, &t.CopiesCut)
 	count("precept_set_aside_total", "Sessions and exchanges skipped because a learning step panicked; `precept doctor` names them.", nil, &t.SetAside)
-	count("precept_store_write_errors_total", "Failed attempts to write to the store. Each attempt is repeated.", nil, &t.WriteErrors)
+	count("precept_store_write_errors_total", "Failed attempts to write to the store. A failed write is retried.", nil, &t.WriteErrors)
 	count("precept_feedback_left_out_total", "Feedback that was dropped because limits.feedback was reached.", nil, &t.FeedbackFull)
-	const signals, signalsHelp = "precept_signals_dropped_total", "Implicit feedback from the traffic that was dropped because the outbox had no room, by reason."
+	const signals, signalsHelp = "precept_signals_dropped_total", "Implicit feedback, derived from the traffic, that was dropped for lack of room in the outbox, by limit."
 	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedQuota)}, &t.Signals.Quota)
 	count(signals, signalsHelp, prometheus.Labels{"reason": string(label.DroppedTenant)}, &t.Signals.Tenant)
 	count("precept_redactions_total", "Secrets and personal data removed from exchanges.", nil, &t.Redactions)
@@ -52,8 +52,8 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 	gauge("precept_outbox_bytes", "Bytes in the outbox that wait for the store.", func() float64 { return float64(s.OutboxBytes()) })
 	gauge("precept_outbox_limit_bytes", "Maximum outbox size (limits.outbox_bytes). A full outbox drops exchanges.", func() float64 { return float64(s.OutboxLimit()) })
 	gauge("precept_late_feedback", "Posted feedback in the outbox that waits for the store.", func() float64 { return float64(s.LatePosts()) })
-	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange or posted feedback that still waits for the store; 0: none waits.", func() float64 { return s.Lag().Seconds() })
-	gauge("precept_store_up", "1: the last write to the store succeeded; 0: it failed.", func() float64 {
+	gauge("precept_outbox_lag_seconds", "Age of the oldest exchange or posted feedback still waiting for the store, or 0 if nothing is waiting.", func() float64 { return s.Lag().Seconds() })
+	gauge("precept_store_up", "1 if the last write to the store succeeded, 0 if it failed.", func() float64 {
 		if s.Healthy() {
 			return 1
 		}
@@ -76,7 +76,7 @@ func RegisterBuild(reg prometheus.Registerer) {
 func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "precept_config_last_reload_successful",
-		Help: "1: the configuration from the last reload, or from startup, is in effect; 0: the last reload was rejected, and the previous configuration stays in effect.",
+		Help: "1 if the configuration from the last reload, or from startup, is in effect. 0 if the last reload was rejected, so that the previous configuration stays in effect.",
 	}, func() float64 {
 		if r.lastError.get() != "" {
 			return 0

@@ -16,7 +16,7 @@ type reloadStatus struct {
 	succeededAt atomic.Int64 // Unix nanoseconds at the last success, or at the start
 }
 
-// atomicString is a text for concurrent use.
+// atomicString is a string that is safe for concurrent use.
 type atomicString struct{ text atomic.Pointer[string] }
 
 func (a *atomicString) set(text string) { a.text.Store(&text) }

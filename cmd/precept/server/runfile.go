@@ -55,8 +55,8 @@ func WriteRunFile(dataDir string, r RunFile) error {
 func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
 // ReadRunFile returns a data directory's run file. A cloned repository could contain a run.json that sends API keys to
-// another machine, so ReadRunFile refuses an ended process and a foreign address, and the caller must check that
-// precept answers.
+// another machine, so ReadRunFile refuses a process that has ended and an address on another machine. The caller must
+// check that precept answers.
 func ReadRunFile(dataDir string) (RunFile, error) {
 	var r RunFile
 	b, err := os.ReadFile(RunFilePath(dataDir))
@@ -77,7 +77,7 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 	return r, nil
 }
 
-// isLocal reports whether a URL has the form written by the server: http, one of this machine's IP addresses, and a
+// isLocal reports whether a URL has the form that the server writes: http, one of this machine's IP addresses, and a
 // port.
 func isLocal(address string) bool {
 	text, isHTTP := strings.CutPrefix(address, "http://")
@@ -92,7 +92,7 @@ func isLocal(address string) bool {
 	})
 }
 
-// UserRun is the content of the user's run file, about the server started last.
+// UserRun is the content of the user's run file, which describes the server that this user started last.
 type UserRun struct {
 	PID      int    `json:"pid"`
 	DataURL  string `json:"data"`
@@ -128,8 +128,8 @@ func HasPreceptData(dir string) bool {
 	})
 }
 
-// MakeDataDir creates a data directory. A new directory, and an empty directory below the working directory, gets a
-// .gitignore, because it will contain a token.
+// MakeDataDir creates a data directory. A new directory gets a .gitignore, because it will contain a token. So does an
+// empty directory below the working directory.
 func MakeDataDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err == nil && (len(entries) > 0 || !filepath.IsLocal(dir)) {
@@ -205,7 +205,7 @@ func isAlive(pid int) bool {
 	if err != nil || pid <= 0 {
 		return false
 	}
-	if runtime.GOOS == "windows" { // FindProcess reports an ended process
+	if runtime.GOOS == "windows" { // FindProcess fails for a process that has ended
 		return true
 	}
 	err = p.Signal(syscall.Signal(0))

@@ -22,8 +22,8 @@ import (
 	"precept/store/redis"
 )
 
-// RegistryStorage stores the registry, the list of measured sections in rules files (CLAUDE.md, AGENTS.md): a file in
-// the lesson directory, or a value in Redis next to the lessons.
+// RegistryStorage stores the registry, the list of measured sections in rules files (CLAUDE.md, AGENTS.md). The
+// registry is a file in the lesson directory, or a value in Redis next to the lessons.
 type RegistryStorage struct {
 	path      string
 	redisBank *redis.Bank // nil if the registry is a file
@@ -98,7 +98,7 @@ func (s *RegistryStorage) Update(ctx context.Context, change func(list []rules.R
 	}
 }
 
-// Now returns the time in Redis, because the clocks of several replicas differ, or local if the registry is a file.
+// Now returns Redis' time, because the replicas' clocks differ. If the registry is a file, Now returns local.
 func (s *RegistryStorage) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	if s.redisBank == nil {
 		return local, nil
@@ -141,7 +141,7 @@ func (s *sections) open(ctx context.Context) {
 	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
 
-// reload reads a changed registry, and applies the registry returned by adjust. If the registry cannot be read, the
+// reload reads a changed registry, and applies the registry that adjust returns. If the registry cannot be read, the
 // previous one stays in effect.
 func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
@@ -178,7 +178,7 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 }
 
 // readRedis returns the registry in Redis, or nil if it has not changed. Other replicas need up to registryDelay to
-// read a change, so the change takes effect later.
+// read a change, so the change takes effect only then.
 func (s *sections) readRedis(ctx context.Context) (*rules.Registry, error) {
 	ctx, cancel := context.WithTimeout(ctx, redisTimeout)
 	defer cancel()
@@ -229,7 +229,8 @@ func (s *sections) advanceMeasurements(ctx context.Context) error {
 	if !slices.ContainsFunc(list, func(r rules.RegisteredSection) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
 		return nil
 	}
-	// Use one tenant's report only: a verdict from a tenant with another rules file would end the measurement for all.
+	// Use only one tenant's report: a verdict from a tenant with a different rules file would end the measurement for
+	// all.
 	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), SkipOpenCount: true, Rules: s.registry.Load(), Config: s.proxy.ChooserConfig(), Inject: s.proxy.InjectionConfig()})
 	if err != nil {
 		return err

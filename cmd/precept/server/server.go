@@ -25,7 +25,7 @@ import (
 	"precept/proxy"
 )
 
-// ErrStreamsCut reports that the server stopped before all replies were sent to the end.
+// ErrStreamsCut reports that the server stopped before it had sent all replies completely.
 var ErrStreamsCut = errors.New("some streams did not end within limits.drain_timeout and were cut")
 
 // CutWait is how long a stop waits for handlers after cutting the streams.
@@ -42,8 +42,8 @@ type Tools struct {
 	// OnUnreplicated, if set, is called if a failover of Redis could lose a deletion, an opt-out, feedback or a lesson
 	// change.
 	OnUnreplicated func(err error)
-	// OnJudgeWait, if set, is called when the judge, a model that rates sessions, failed to answer and is asked again
-	// after d.
+	// OnJudgeWait, if set, is called when the judge (a model that rates sessions) has failed to answer and will be
+	// asked again after d.
 	OnJudgeWait func(err error, d time.Duration)
 }
 
@@ -53,7 +53,7 @@ type Options struct {
 	Config  *configs.Config // configuration at the start
 	Source  *Source         // nil disables reloads
 	Console io.Writer       // log and, once, the login link
-	// TrueEffect returns a lesson's true effect; only in the demo.
+	// TrueEffect returns a lesson's true effect. It is set only in the demo.
 	TrueEffect func(slug string) (float64, bool)
 	// OnReady is called when both listeners accept connections; nil writes a log line.
 	OnReady func(data, admin string)
@@ -67,7 +67,7 @@ type Options struct {
 	Embedded bool
 	// Addresses, if set, receives a RunFile as one JSON line when both listeners accept connections.
 	Addresses io.Writer
-	// UserRunFile is the file in which commands in other folders find the server; "" for none.
+	// UserRunFile is the file through which commands in other folders find the server; "" for none.
 	UserRunFile string
 }
 
@@ -145,7 +145,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.serve(ctx, data, adminListener)
 }
 
-// closeQuietly returns a cleanup that closes l, and ignores the error, because http.Server may have closed l before.
+// closeQuietly returns a cleanup that closes l, and ignores the error, because http.Server may already have closed l.
 func closeQuietly(l net.Listener) func() error {
 	return func() error {
 		_ = l.Close()

@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	surveyTimeout       = 2 * time.Second // maximum time for a survey, for the page /breakdown
+	surveyTimeout       = 2 * time.Second // maximum time for a survey, for the /breakdown page
 	maxSurveySessions   = 100_000
 	maxScanDays         = 90 // maximum session age in a scan, in days
 	backtestTimeout     = 5 * time.Second
@@ -195,8 +195,8 @@ func (s *services) Act(
 	return r.Lesson, err
 }
 
-// rewardedCounts returns how many rewarded sessions a lesson was injected in and withheld from; nil if the lesson is
-// unknown or archived.
+// rewardedCounts returns the numbers of rewarded sessions in which a lesson was injected and withheld, or nil if the
+// lesson is unknown or archived.
 func (s *services) rewardedCounts(slug string) *[2]int64 {
 	book := s.lessons.book.Load()
 	l, ok := book.Get(slug)
@@ -211,7 +211,8 @@ func (s *services) rewardedCounts(slug string) *[2]int64 {
 // errStopScan ends a scan after enough sessions. It is not a failure.
 var errStopScan = errors.New("enough sessions were read")
 
-// Survey implements admin.Surveyor. It reads the newest sessions first, until surveyTimeout or maxSurveySessions.
+// Survey implements admin.Surveyor. It reads the newest sessions first, until it reaches surveyTimeout or
+// maxSurveySessions.
 func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
 	now := s.tools.Now()
 	if s.durable == nil {
@@ -340,7 +341,7 @@ func (s *services) Backtest(ctx context.Context, tenant string, l *lesson.Lesson
 	return run.Results()[0], nil
 }
 
-// NewLikenessConfig returns the options for a backtest that also matches words resembling a lesson.
+// NewLikenessConfig returns the options for a backtest that also matches words that resemble a lesson.
 func NewLikenessConfig(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.LikenessConfig {
 	return backtest.LikenessConfig{OtherLessons: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, Inject: cfg.Match.Like == configs.LikeOn}
 }
@@ -362,7 +363,7 @@ func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	return nil
 }
 
-// CapturedSession returns a session and the exchanges in it, for a backtest; nil without stored exchanges.
+// CapturedSession returns a session and the exchanges in it, for a backtest, or nil if no exchanges are stored.
 func CapturedSession(ctx context.Context, reader StoreReader, r session.Row, a session.SettledState) (*backtest.Session, error) {
 	exchanges, err := reader.Exchanges(ctx, r.Tenant, r.ID)
 	if err != nil || len(exchanges) == 0 {

@@ -46,7 +46,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	})
 
 	tools.OnUnreplicated = func(err error) {
-		log.Warn("no Redis replica has the last change; if Redis fails over now, look whether the change is lost", "error", err)
+		log.Warn("no Redis replica has the last change; if Redis fails over now, check whether the change is lost", "error", err)
 	}
 
 	// Lock the data directory against a second precept. Agents do not need the disk, so precept also starts if the
@@ -141,7 +141,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	RegisterStore(registry, st)
 	s.addWorker("recorder", st.Run)
 
-	// The learner stops after the recorder, to learn from the last exchanges, too.
+	// The learner stops after the recorder, so that it also learns from the last exchanges.
 	learnOptions := tools.LearnOptions(cfg, backend)
 	learnOptions.Memory, learnOptions.Deliverer, learnOptions.Touches, learnOptions.Exchanges = st, st, st, st
 	learnOptions.Guard, learnOptions.OnFailure = st.Guard(), failures.report
@@ -162,7 +162,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	sectionsWorker.open(ctx)
 	s.addWorker("rules file sections", sectionsWorker.run)
 
-	// Delete old exchanges copied by precept export --follow.
+	// Delete old exchanges that precept export --follow has copied.
 	deleter := &exchangeDeleter{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
 	s.addWorker("old exchanges", deleter.run)
 

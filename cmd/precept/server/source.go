@@ -16,12 +16,12 @@ import (
 	"precept/internal/file"
 )
 
-// pollInterval is the time between two reads of the configuration file. The modification time is not enough, because on
-// some file systems a rename does not change it.
+// pollInterval is the time between two reads of the configuration file. The modification time alone is not enough: on
+// some file systems, a rename leaves it unchanged.
 const pollInterval = 500 * time.Millisecond
 
-// missingPolls is how many reads in a row must find no file, because an editor that replaces the file may remove it
-// first.
+// missingPolls is the number of reads in a row that must find no file before the file counts as missing. An editor that
+// replaces the file may remove it first.
 const missingPolls = 4
 
 // Source reads the configuration at the start and at each reload.
@@ -68,7 +68,7 @@ func (s *Source) isEmpty() bool {
 }
 
 // watch returns a worker that sends to changed when the file differs from the content that Load read last. Two reads in
-// a row must agree, because one may see an unfinished write.
+// a row must agree, because a single read may see an unfinished write.
 //
 // Read errors are ignored, because an editor may be replacing the file, or the file may be a pipe that only Load reads.
 // After missingPolls polls without a file, the worker calls missing.

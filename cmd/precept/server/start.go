@@ -22,7 +22,7 @@ import (
 )
 
 // serve starts the workers and serves both listeners until there is a reason to stop. The cleanups then run in reverse
-// order: data server, run.json, admin server, workers, and the resources opened by setup.
+// order: data server, run.json, admin server, workers, and the resources that setup opened.
 func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
 	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // in a shared channel, many SIGHUPs could leave no room for a SIGTERM
 	if !s.options.Embedded {
@@ -205,7 +205,7 @@ func serveOn(server *http.Server, l net.Listener) error {
 	return nil
 }
 
-// localURL returns a listener's URL, with the loopback address for a listener on all addresses.
+// localURL returns a listener's URL. For a listener on all addresses, the URL has the loopback address.
 func localURL(a net.Addr) string {
 	address, err := netip.ParseAddrPort(a.String())
 	if err != nil {

@@ -47,7 +47,8 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 }
 
 // drain closes the data listener and waits for open streams. For limits.drain_delay, it still accepts requests, so that
-// load balancers see the 503 from /readyz before connections are refused. Open streams then get limits.drain_timeout.
+// load balancers see the 503 from /readyz before connections are refused. Open streams then have limits.drain_timeout
+// to end.
 //
 // A second signal ends both waits. cut reports whether requests were still in progress when drain closed their
 // connections. cancelRequests closes WebSockets, which dataServer no longer knows.
@@ -68,7 +69,7 @@ func (s *Server) drain(ctx context.Context, dataServer *http.Server, cancelReque
 	drainCtx, cancel := context.WithTimeout(waitCtx, s.cfg.Limits.DrainTimeout)
 	defer cancel()
 	if dataServer.Shutdown(drainCtx) != nil || !s.waitInFlight(drainCtx) {
-		cut = s.requests.current.Load() > 0 // a connection without a request is no stream
+		cut = s.requests.current.Load() > 0 // a connection without a request is not a stream
 		_ = dataServer.Close()
 		cancelRequests()
 	}
@@ -83,7 +84,7 @@ func (s *Server) drain(ctx context.Context, dataServer *http.Server, cancelReque
 }
 
 // waitInFlight waits for handlers, because they record exchanges before they return. It returns false if ctx ends
-// before.
+// first.
 func (s *Server) waitInFlight(ctx context.Context) bool {
 	ended := make(chan struct{})
 	go func() {

@@ -43,7 +43,7 @@ type StoreReader interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// UnfilteredReader is a StoreReader that also returns opted-out content, and single session rows.
+// UnfilteredReader is a StoreReader that also returns opted-out content, and individual session rows.
 type UnfilteredReader interface {
 	StoreReader
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -63,7 +63,7 @@ type rowCounter interface {
 	CountUnsampled(ctx context.Context) (int64, error)
 }
 
-// CommandStore is a store opened and closed by a command.
+// CommandStore is a store that a command opens and closes.
 type CommandStore interface {
 	StoreReader
 	Backend
@@ -146,7 +146,7 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db CommandStor
 }
 
 // openRedisStore opens the store in Redis for a command. Unlike a server, it fails if Redis does not answer. A Redis
-// with a full disk answers reads.
+// with a full disk still answers reads, so this is not a failure.
 func (t *Tools) openRedisStore(ctx context.Context, cfg *configs.Config) (CommandStore, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: t.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
@@ -208,7 +208,7 @@ func openMemory(cause error, f *failures) openedBackend {
 }
 
 // openRedis opens the backend for a fleet of replicas. If Redis does not answer within redisTimeout, the server starts
-// and connects later.
+// anyway, and connects later.
 func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failures) (openedBackend, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: tools.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
@@ -233,7 +233,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 // checkInterval is the pause between two checks of Redis' eviction policy and of the clocks.
 const checkInterval = time.Minute
 
-// warnEviction returns a worker that logs a warning when Redis begins to delete keys because memory is full. policy is
+// warnEviction returns a worker that logs a warning when Redis is set to delete keys once memory is full. policy is
 // EvictionPolicy.
 func warnEviction(policy func(ctx context.Context) string, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
@@ -276,8 +276,8 @@ func WriteFault(ctx context.Context, backend Backend) error {
 	return nil
 }
 
-// warnLayout warns that a store in Redis must be migrated to shards (parts with keys in one Redis cluster slot), or
-// that an older release has written into it.
+// warnLayout warns that a store in Redis must be migrated to shards (parts whose keys are in one Redis cluster slot),
+// or that an older release has written into it.
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
@@ -318,8 +318,8 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	}, err
 }
 
-// tenantSessions returns the maximum number of sessions held in memory per tenant; 0 means no limit. By default, one of
-// several tenants can use three quarters of limits.sessions.
+// tenantSessions returns the maximum number of sessions held in memory per tenant; 0 means no limit. If there are
+// several tenants, each of them can by default use three quarters of limits.sessions.
 func tenantSessions(cfg *configs.Config) int {
 	if n := cfg.Limits.TenantSessions; n > 0 || cfg.Tenancy == "single" {
 		return n
@@ -381,7 +381,7 @@ func CheckWritable(dataDir string) error {
 	return nil
 }
 
-// checkLock locks and unlocks the directory. A missing directory is no error.
+// checkLock locks and unlocks the directory. A missing directory is not an error.
 func checkLock(dataDir string) error {
 	if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -66,8 +66,8 @@ func runName(r session.Row) string {
 	return ""
 }
 
-// sessionTrials returns a session's trials. A session has no trials if it is excluded from the experiment, or if no
-// lesson has matched and so nothing was decided.
+// sessionTrials returns a session's trials. A session has no trials if it is excluded from the experiment, or if
+// nothing was decided because no lesson has matched.
 func sessionTrials(r session.Row, settled session.SettledState, assignment *trial.Assignment) []sample.Trial {
 	if assignment.Excluded || !assignment.Decided {
 		return nil

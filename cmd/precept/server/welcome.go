@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// welcome answers a browser at the data listener's path / with the addresses for the dashboard and for agents. A
-// request with a foreign Host header gets no address, because another site could point a host name at this listener
-// (DNS rebinding).
+// welcome answers a browser that requests / on the data listener. The response has the dashboard's address and the
+// agents' base URLs. A request with a foreign Host header gets no address, because another site could point a host name
+// at this listener (DNS rebinding).
 func welcome(dataURL, dashboardURL string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/" || !strings.Contains(r.Header.Get("Accept"), "text/html") {

@@ -34,7 +34,7 @@ func (s *Server) keepRunning(ctx context.Context, w worker) error {
 }
 
 // runOnce runs a worker until it returns or panics.
-func (s *Server) runOnce(ctx context.Context, w worker) (err error, panicked bool) { //nolint:revive // panicked describes the call, and err is only the result of the worker
+func (s *Server) runOnce(ctx context.Context, w worker) (err error, panicked bool) { //nolint:revive // panicked describes the call, and err is only the worker's result
 	defer func() {
 		if v := recover(); v != nil {
 			s.log.Error("background worker panicked; restarting", "worker", w.name, "panic", redact.SafePanicText(v))
