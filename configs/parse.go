@@ -206,7 +206,7 @@ func (d *decoder) readFlagOrVariable(c *Config, f field, text string) {
 	}
 }
 
-// checkRoutes reports routes that are set next to the key "upstream", because that upstream serves all requests.
+// checkRoutes reports routes that are set next to the "upstream" key, because that upstream serves all requests.
 // checkRoutes accepts default routes, because copies of precept.yaml contain them.
 func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 	usual := defaults.byKey()
@@ -218,7 +218,7 @@ func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
 }
 
 // setDerivedKeys sets the keys that depend on other keys and variables, such as PRECEPT_ADMIN_TOKEN and
-// OPENAI_BASE_URL. The upstream in the key "upstream" serves all routes. Without this key, a single entry in upstreams
+// OPENAI_BASE_URL. The upstream in the "upstream" key serves all routes. Without this key, a single entry in upstreams
 // serves all routes that name none.
 func (d *decoder) setDerivedKeys(c *Config, env func(string) (string, bool)) {
 	token, ok := env("PRECEPT_ADMIN_TOKEN")
@@ -261,7 +261,7 @@ func (d *decoder) setDerivedKeys(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// defaultUpstream is the name of the upstream in the key "upstream".
+// defaultUpstream is the name of the upstream in the "upstream" key.
 const defaultUpstream = "default"
 
 // byKey returns pointers to the fields, by configuration key.

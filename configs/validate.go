@@ -232,7 +232,7 @@ func (v *validator) checkTags() {
 	}
 }
 
-// isTag reports whether s is a tag in AIP-11, the format for lesson files: ^[a-z][a-z0-9-]*$.
+// isTag reports whether s is a tag in AIP-11, the lesson file format: ^[a-z][a-z0-9-]*$.
 func isTag(s string) bool {
 	rest := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-")
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'

@@ -32,7 +32,7 @@ run-the-full-suite           +0.0      -  -                        0/0  not matc
 ask-for-a-screenshot         +0.0      -  -                        0/0  not matched yet
 `
 
-// goldenNarrow is the table without the column with/without.
+// goldenNarrow is the table without the with/without column.
 const goldenNarrow = `lesson                       true  found  95% interval     verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   proven helps
 read-the-failing-assertion  +14.0      -  -                unproven

@@ -146,7 +146,7 @@ func (d *diagnosis) failedChecks() (names []string) {
 }
 
 // diagnose checks the data directory and the store, and requests /readyz from the running server. A server that cannot
-// write the data directory leaves no run.json, so diagnose asks the address in the key listen. Another server may use
+// write the data directory leaves no run.json, so diagnose asks the address in the listen key. Another server may use
 // this address, so the response counts only if it says that the server stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{DeadLetters: deadLetters{Latest: []deadLetter{}}}

@@ -42,7 +42,7 @@ func wrongArguments(c *cobra.Command, args []string) string {
 	return fmt.Sprintf("unexpected argument %q: %s;", args[len(args)-1], c.UseLine())
 }
 
-// suggestedFlag returns a question that names the flag closest to a misspelt flag.
+// suggestedFlag returns a question that names the flag that is closest to a misspelt flag.
 func suggestedFlag(c *cobra.Command, err error) string {
 	flagErr, ok := errors.AsType[*pflag.NotExistError](err)
 	if !ok {

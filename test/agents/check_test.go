@@ -156,7 +156,7 @@ func (r *row) checkSessions(agentRun *sandboxedAgent) {
 func (r *row) checkNewSession(agentRun *sandboxedAgent) {
 	calls := agentRun.requestsByCall()
 	if len(calls[0]) == 0 {
-		return // the column "requests" reports the missing request
+		return // the "requests" column reports the missing request
 	}
 	old, now := agentRun.tap.agentRequest(&calls[0][0]).session, calls[len(calls)-1]
 	problems := []string{problemUnless(len(now) >= 5, "%d main requests, want at least 5", len(now))}

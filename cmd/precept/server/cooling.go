@@ -11,7 +11,7 @@ import (
 )
 
 // lakeGroup is the consumer group for precept export --follow. An old exchange is deleted only after this group has
-// read the samples made from it.
+// read the samples that were made from it.
 const lakeGroup = "lake"
 
 // The pause between two deletions is a tenth of learning.hot, but at least minDeletePause and at most maxDeletePause.

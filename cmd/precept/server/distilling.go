@@ -55,15 +55,15 @@ func (s filteredSource) Tenants(ctx context.Context) ([]string, error) { return 
 // Distiller distils closed sessions into proposed lessons.
 type Distiller struct {
 	Options distill.Options
-	// changed returns the tenants with sessions closed since the last call. complete is false if tenants may be
+	// changed returns the tenants with sessions that closed since the last call. complete is false if tenants may be
 	// missing. If changed is nil, every run reads all tenants.
 	changed     func() (tenants []string, complete bool)
 	nextFullRun time.Time    // next run that reads all tenants
 	lastError   atomicString // last run's error; "" if the run succeeded
 }
 
-// fullRunInterval is the time between two runs that read all tenants, to find sessions closed by a replica that has
-// stopped. Other runs read only the tenants with sessions closed by this process.
+// fullRunInterval is the time between two runs that read all tenants, to find sessions that a replica closed before it
+// stopped. Other runs read only the tenants with sessions that this process has closed.
 const fullRunInterval = 24 * time.Hour
 
 func (d *Distiller) selectTenants() {

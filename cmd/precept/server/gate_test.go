@@ -94,7 +94,7 @@ type gateFixture struct {
 	cfg   *configs.Config
 }
 
-// newGateFixture returns a fixture. style is the value for the key inject.style.
+// newGateFixture returns a fixture. style is the value for inject.style.
 func newGateFixture(t *testing.T, style string) *gateFixture {
 	t.Helper()
 	cfg := configs.Default()

@@ -136,7 +136,7 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	return true
 }
 
-// endOutage shortens a step's pause of a minute to outageInterval after a recovery, so that a further outage is logged
+// endOutage shortens a step's pause of a minute to outageInterval after a recovery, so that another outage is logged
 // soon. It reports whether the outage was logged. If not, the caller does not log the recovery either, because a store
 // that fails and recovers in turn would fill the log.
 func (l *limiter) endOutage(step label.Step) bool {

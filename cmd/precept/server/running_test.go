@@ -149,7 +149,7 @@ func TestReloadOptsAgentOutAndInAgain(t *testing.T) {
 	}
 }
 
-// The overview names the key that needs a restart. A viewer token in the same file is valid at once.
+// The overview names the key that needs a restart. A viewer token in the same file is valid immediately.
 func TestChangedSessionLimitNeedsRestart(t *testing.T) {
 	source := newFlagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
 	write := addConfigFile(t, source)

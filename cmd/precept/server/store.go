@@ -318,8 +318,8 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	}, err
 }
 
-// tenantSessions returns the maximum number of sessions held in memory per tenant; 0 means no limit. If there are
-// several tenants, each of them can by default use three quarters of limits.sessions.
+// tenantSessions returns the maximum number of a tenant's sessions in memory; 0 means no limit. If there are several
+// tenants, each of them can by default use three quarters of limits.sessions.
 func tenantSessions(cfg *configs.Config) int {
 	if n := cfg.Limits.TenantSessions; n > 0 || cfg.Tenancy == "single" {
 		return n

@@ -55,7 +55,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-// A return to the content of an earlier file is a change as well. A faulty file is reported and changes nothing.
+// A return to the content of an earlier file also counts as a change. A faulty file is reported and changes nothing.
 func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	source := newFlagSource(t, nil)
 	write := addConfigFile(t, source)
