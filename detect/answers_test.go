@@ -344,3 +344,15 @@ func TestRepeatedBenchmarkIsNotALoop(t *testing.T) {
 		}
 	}
 }
+
+// Without an exit code, a command with a longer output may run twice, because an agent reads only a part of the output.
+func TestCommandWithALongerOutputIsALoopOnceRunThreeTimes(t *testing.T) {
+	run := bash("python3 forecast.py", "day 1: 12 orders\nday 2: 15 orders\nday 3: 11 orders")
+	again := bash("python3 forecast.py | tail -3", "day 1: 12 orders\nday 2: 15 orders\nday 3: 11 orders")
+	if got := countLoops(t, run, again); got != 0 {
+		t.Errorf("two runs: %d loops, want 0", got)
+	}
+	if got := countLoops(t, run, again, run); got != 1 {
+		t.Errorf("three runs: %d loops, want 1", got)
+	}
+}

@@ -18,6 +18,7 @@ type Loop struct {
 const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // silent commands: success without a report
+	minPrinted = 3 // silent commands with a longer output, because an agent may look at the output once more
 	minSuccess = 5 // other successes, because an agent may read the same file several times
 	minGesture = 3 // clicks and typed inputs that leave the page unchanged
 
@@ -41,7 +42,7 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	case v.Outcome == Error && count >= minFailed && (count > minFailed || !newest.isTransient()):
 		loop.Rule = "failed-again"
-	case v.Outcome == OK && (newest.memo.isSilent && count >= minSilent || newest.memo.traits.isGesture && count >= minGesture || count >= minSuccess):
+	case v.Outcome == OK && (newest.memo.isSilent && (count >= minPrinted || newest.memo.isShort && count >= minSilent) || newest.memo.traits.isGesture && count >= minGesture || count >= minSuccess):
 		loop.Rule = "same-again"
 	case v.Outcome == OK && count >= 2 && isCycle(steps):
 		loop.Rule = "cycle"

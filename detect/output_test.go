@@ -371,6 +371,19 @@ func TestCommonProgramFailuresAreErrors(t *testing.T) {
 			detect.Error,
 		},
 		{"apt-get install jq", "E: Unable to locate package jq", detect.Error},
+		{"nano shop.sql", "Interactive operation 'nano shop.sql' is not supported by this environment", detect.Error},
+		{"./pay.sh \"x", "bash: -c: line 1: unexpected EOF while looking for matching `\"'", detect.Error},
+		{
+			"aws s3 mb s3://shop",
+			"make_bucket failed: s3://shop An error occurred (InvalidAccessKeyId) when calling the CreateBucket operation: No such key.",
+			detect.Error,
+		},
+		{
+			"conda create -n shop python=3.10 numpy=9",
+			"Solving environment: ...working... failed\n\nPackagesNotFoundError: The following packages are not available from current channels:\n\n" +
+				"  - numpy=9\n\nCurrent channels:\n\n  - defaults\n\nTo search for alternate channels, navigate to\n\n    an address\n\nand use the search bar.",
+			detect.Error,
+		},
 		{
 			"go build",
 			"go: go.mod file not found in current directory or any parent directory; see 'go help modules'",
