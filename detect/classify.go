@@ -165,7 +165,7 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.timedOut:
 		return Judgement{Outcome: Error, Rule: "text:timeout"}
-	case r.code == 1 && r.isEmpty && call.phrases.inList("program quiet", call.shell.lastProgram):
+	case r.code == 1 && call.phrases.inList("program quiet", call.shell.lastProgram) && (r.isEmpty || call.shell.answersNo(r.body)):
 		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, ReportsSuccess: true}
 	case r.code != 0:
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}

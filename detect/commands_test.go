@@ -330,6 +330,29 @@ func TestClassifyReadsHarnessExitCode(t *testing.T) {
 	}
 }
 
+func TestExitCodeOneAfterOutputCanBeAnAnswer(t *testing.T) {
+	const differences = "4c4\n< total: 12\n---\n> total: 13"
+	for _, tc := range []struct {
+		command, out string
+		want         detect.Outcome
+	}{
+		{"diff a b", differences, detect.OK},
+		{"cat a && echo '--- b' && cat b && diff a b", "total: 12\n--- b\ntotal: 13\n" + differences, detect.OK},
+		{"cat a && grep -n price a", "total: 12", detect.OK},
+		{"which node bun", "/usr/bin/node", detect.OK},
+		{"ls && ps aux | grep node", "a\n/bin/sh: 1: ps: not found", detect.Error},
+		{"cat a && diff a b", "cat: a: gone", detect.Error},
+		{"./check && diff a b", differences, detect.Error},
+		{"git diff --exit-code", differences, detect.Error},
+		{"diff a b | tail -3", differences, detect.Error},
+	} {
+		got := detect.Classify("bash", shellArgs(tc.command), tc.out+"\n\nCommand exited with code 1", 0)
+		if got.Outcome != tc.want {
+			t.Errorf("%s: %q with exit code 1: got outcome %s (rule %q), want %s", tc.command, tc.out, got.Outcome, got.Rule, tc.want)
+		}
+	}
+}
+
 // With an error line or exit code 2, the search failed.
 func TestSearchExitCodeOneMeansNothingFound(t *testing.T) {
 	for command, searches := range map[string]bool{

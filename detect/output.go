@@ -155,6 +155,21 @@ func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	})
 }
 
+// answersNo reports whether no line of a read-only command's output begins with a program's name, as an error does. Exit
+// code 1 of the last program is then an answer: diff found differences, or grep found nothing after another command.
+func (c *shellCommand) answersNo(body string) bool {
+	if !c.readOnly || c.lastProgram == "git" {
+		return false
+	}
+	for line := range strings.SplitSeq(body, "\n") {
+		name, _, ok := strings.Cut(plainLine(line), ":")
+		if ok && (c.startsWithProgram(line) || c.phrases.inList("program quiet", name)) {
+			return false
+		}
+	}
+	return true
+}
+
 // endsInProgramError reports whether the last line is an error from a program in the command line about a word of the
 // command line, or a shell's error about such a program. A log that the command printed may end in any other error.
 func (c *shellCommand) endsInProgramError(body string) bool {
