@@ -13,8 +13,8 @@ import (
 	"precept/internal/wire"
 )
 
-// lingerTimeout is the time between precept's answer and closing a connection on which the client still sends. Closing
-// with unread bytes resets the connection, and the client may lose the answer.
+// lingerTimeout is how long precept waits, after its answer, before it closes a connection on which the client is still
+// sending. Closing the connection while bytes are unread would reset it, and the client might lose the answer.
 const lingerTimeout = 500 * time.Millisecond
 
 // clientWriter writes the response, with a time limit for each write.
@@ -46,8 +46,9 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader implements http.ResponseWriter. Without a Content-Type from the upstream, net/http must not guess one. A
-// response before the request body has ended closes the connection, because the rest of the body stays unread.
+// WriteHeader implements http.ResponseWriter. If the upstream sent no Content-Type, WriteHeader prevents net/http from
+// guessing one. If the request body has not ended, the connection is closed after the response, because the rest of the
+// body stays unread.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
 		if !w.http10 {
@@ -90,14 +91,14 @@ type clientBody struct {
 	ended       atomic.Pointer[error] // first error from Read, io.EOF after the whole body
 }
 
-// boundBody returns a copy of a request, with a clientBody.
+// boundBody returns a copy of a request, with a clientBody as the body.
 func (w *clientWriter) boundBody(r *http.Request, maxBytes int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r
 	}
 	bounded := r.WithContext(r.Context())
-	// MaxBytesReader gets no ResponseWriter. The transport reads the body, so MaxBytesReader could set headers during
-	// an early response. WriteHeader closes the connection instead.
+	// MaxBytesReader gets no ResponseWriter, because the transport reads the body, and MaxBytesReader could then set
+	// headers during an early response. WriteHeader closes the connection instead.
 	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, maxBytes), w: w}
 	bounded.Body = w.body
 	// Without full duplex, the server waits for up to 256 KiB of the body before it responds.

@@ -69,7 +69,7 @@ func (q *commandQueue) enqueue(job *commandJob) bool {
 	}
 	select {
 	case q.wake <- struct{}{}:
-	default: // the token is there already
+	default: // the token is already there
 	}
 	return true
 }
@@ -83,7 +83,7 @@ func (j *commandJob) refuse() {
 	j.commands = refused
 }
 
-// run executes commands until ctx is done, and then the commands still in the queue.
+// run executes commands until ctx is done, and then executes the commands still in the queue.
 func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {
@@ -96,7 +96,7 @@ func (q *commandQueue) run(ctx context.Context) error {
 	}
 }
 
-// executeAll executes the queued commands: one session's commands in order, and different sessions' commands at the
+// executeAll executes the queued commands. A session's commands run in order. Different sessions' commands run at the
 // same time, because the bank commits concurrent writes together.
 func (q *commandQueue) executeAll() {
 	for {

@@ -42,13 +42,14 @@ type ConsultationCounter struct {
 	mu          sync.Mutex
 	counts      map[string]bank.Consultation
 	unsent      map[string]bank.Consultation // counts not yet sent to the tally
-	unconfirmed map[string]bank.Consultation // sent, but not confirmed; guarded by syncMu as well
+	unconfirmed map[string]bank.Consultation // sent, but not confirmed; also guarded by syncMu
 	batch       int                          // number of the newest batch
 	dirty       bool                         // changed or unconfirmed since the last save
 }
 
 // NewConsultationCounter returns a counter with a tally. Without a tally, the counts continue from the named file, or
-// stay in memory if file is "". After an error, the counter works and later replaces the unreadable file.
+// stay in memory if file is "". Even if an error is returned, the counter works, and later replaces the unreadable
+// file.
 func NewConsultationCounter(file string, tally ConsultationTally, now func() time.Time) (*ConsultationCounter, error) {
 	c := &ConsultationCounter{file: file, tally: tally, now: now, started: now().UnixNano(), counts: map[string]bank.Consultation{}, unsent: map[string]bank.Consultation{}}
 	if file == "" || tally != nil {
@@ -124,7 +125,7 @@ func (c *ConsultationCounter) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			// A lost count does not make the stop fail. The first call may only repeat the unconfirmed batch, so a
+			// A lost count does not make the stop fail. The first call might only repeat the unconfirmed batch, so a
 			// second call sends the newer counts.
 			for range 2 {
 				_ = c.save(context.WithoutCancel(ctx))

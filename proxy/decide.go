@@ -45,7 +45,7 @@ func (t *turn) decide() {
 	t.p.resolver.AddTurn(rec, &t.query)
 	t.plan.number, t.plan.earlierItems = rec.Thread.Turns, rec.Thread.ItemsBefore
 	if t.query.Learn {
-		rec.AddPendingTurn(t.plan.number) // the recorder later finds paths with an opt-out, and calls SetOptedOut
+		rec.AddPendingTurn(t.plan.number) // the recorder later looks for opted-out paths, and calls SetOptedOut
 	} else {
 		rec.SetOptedOut(t.plan.number, true)
 		rec.OptOut.ByRequest = rec.OptOut.ByRequest || t.query.Claim.LearnOff
@@ -55,13 +55,13 @@ func (t *turn) decide() {
 	t.p.opts.Metrics.countDecision(&t.plan.insert)
 }
 
-// repeatsConversation reports whether a side request can repeat the session's messages. precept then inserts the
+// repeatsConversation reports whether a side request can repeat the session's messages. If so, precept inserts the
 // session's blocks again.
 func repeatsConversation(why label.Reason) bool {
 	return why == label.SideNoTools || why == label.SideTools
 }
 
-// replayBlocks inserts the session's blocks (the earlier inserted texts) again into a request beyond
+// replayBlocks inserts the session's blocks (the texts inserted earlier) again into a request that exceeds
 // limits.inspect_bytes or limits.items.
 func (t *turn) replayBlocks() {
 	rec := t.session.Session.Record

@@ -123,7 +123,7 @@ func gzipped(text string) string {
 	return b.String()
 }
 
-// A result with null, absent or empty content gets the warning as the content, also in later turns.
+// A result with null, absent or empty content gets the warning as the content, even in later turns.
 func TestResultsWithoutContentGetLoopWarnings(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, injectAll())

@@ -23,7 +23,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// Precept inserts a lesson into a request. The rest of the body keeps its bytes.
+// precept inserts a lesson into a request. The rest of the body keeps its bytes.
 func Example() {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)

@@ -109,7 +109,7 @@ func (f *forwarder) rewrite(pr *httputil.ProxyRequest) {
 		out.Header.Del("Content-Encoding")
 	}
 	if f.out.body.tail == nil {
-		out.Header.Del("Expect") // the body is in memory already
+		out.Header.Del("Expect") // the body is already in memory
 	}
 	setBody(out, f.out.body, f.out.length)
 }
@@ -208,7 +208,7 @@ func (f *forwarder) modifyResponse(res *http.Response) error {
 
 // handleError implements ReverseProxy.ErrorHandler, for a request without a reply.
 func (f *forwarder) handleError(w http.ResponseWriter, r *http.Request, err error) {
-	answer := f.w.body.readError(errorDialect(f.r)) // a failed read of the client's body cancels the request as well
+	answer := f.w.body.readError(errorDialect(f.r)) // a failed read of the client's body also cancels the request
 	if answer == nil {
 		if errors.Is(r.Context().Err(), context.Canceled) {
 			panic(http.ErrAbortHandler) // the client is gone

@@ -116,7 +116,7 @@ func (p *Proxy) serveHook(c echo.Context) error {
 // rateEvent stores feedback on the sessions that worked on the commit, branch or pull request. The entry has the
 // event's time, so that repeated or reordered events result in the same reward.
 func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) entryAnswer {
-	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
+	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // encoding strings never fails
 	entry := feedback.Entry{
 		ID: e.ID(service), At: now, Source: feedback.SourceSystem, Type: feedback.TypeScore, Score: e.Outcome.Score(), Tier: feedback.TierVerifier,
 		Rater: string(service), Stage: feedback.StageEnd, Details: details,
@@ -160,8 +160,8 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	r.lastWarning, r.count = now, 0
 }
 
-// maxDeliveries is the maximum number of stored delivery marks. A repeated delivery with a dropped mark changes nothing
-// either, because both deliveries result in a feedback entry with the same id and time.
+// maxDeliveries is the maximum number of stored delivery marks. Even if a mark was dropped, a repeated delivery changes
+// nothing, because both deliveries result in a feedback entry with the same id and time.
 const maxDeliveries = 4096
 
 // deliveryMark is a hash over a delivery's id or body.
@@ -177,7 +177,7 @@ func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deli
 	return marks
 }
 
-// deliveries finds repeats of deliveries that rated sessions.
+// deliveries recognises a delivery that repeats an earlier one that rated sessions.
 type deliveries struct {
 	mu    sync.Mutex
 	marks map[deliveryMark]bool

@@ -93,7 +93,7 @@ func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// A user can ask for tags, too, and an agent can send the history in one message.
+// A user can also ask for tags, and an agent can send the history in one message.
 func TestRequestsSimilarToHousekeepingAreTurns(t *testing.T) {
 	lines := "Human: " + chatQuestion + "\nAI: " + chatAnswer
 	for name, text := range map[string]string{

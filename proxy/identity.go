@@ -124,7 +124,7 @@ func (id *identity) caller() string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// restrict replaces the claimed agent by the configured key's agent, and removes a forbidden role.
+// restrict replaces the claimed agent with the configured key's agent, and removes a forbidden role.
 func (id *identity) restrict(c *session.Claim) {
 	if id.key == nil {
 		return
@@ -185,8 +185,8 @@ func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	return !session.Identify(r.Header, "", nil).LearnOff && s.mayLearn(who, named.Agent)
 }
 
-// cleanName redacts a name in records, counters, samples and spans. Most names are too short for a secret and have no
-// @.
+// cleanName redacts a name in records, counters, samples and spans. Most names need no check, because they are too
+// short for a secret and have no @.
 func (s *settings) cleanName(name string) string {
 	const minSecretBytes = 16
 	if len(name) < minSecretBytes && !strings.Contains(name, "@") {

@@ -19,8 +19,8 @@ type inFlight struct {
 
 const tooMany = "precept already handles as many requests as limits.requests allows; try again in a moment"
 
-// maxDiscarded is how much of a refused request's body precept reads. Only after the whole body was read can the client
-// use the connection again.
+// maxDiscarded is how much of a refused request's body precept reads. The client can use the connection again only
+// after the whole body was read.
 const maxDiscarded = 256 << 10
 
 func refuseOverLimit(w *clientWriter, r *http.Request, dialect wire.Dialect) error {
@@ -65,7 +65,7 @@ func (c *charge) add(n int) {
 	c.bytes += int64(n)
 }
 
-// release reduces the charge to bytes.
+// release reduces the charge to the given number of bytes.
 func (c *charge) release(bytes int64) {
 	c.total.Add(bytes - c.bytes)
 	c.bytes = bytes

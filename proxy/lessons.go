@@ -24,8 +24,8 @@ import (
 
 const (
 	maxLessonBytes  = 256 << 10 // bytes in a request body
-	defaultPageSize = 50        // lessons on a page without the parameter limit
-	maxPageSize     = 200       // maximum for the parameter limit
+	defaultPageSize = 50        // lessons on a page if the limit parameter is missing
+	maxPageSize     = 200       // maximum for the limit parameter
 )
 
 // apiLesson is a lesson's JSON form in /v1/lessons.

@@ -40,7 +40,7 @@ func readLessonBody(c echo.Context) (lessonBody, error) {
 	return posted, refuseMisspeltKeys(fields)
 }
 
-// refuseMisspeltKeys returns an error for a key resembling a lessonBody field name.
+// refuseMisspeltKeys returns an error for a key that resembles a lessonBody field name.
 func refuseMisspeltKeys(fields map[string]json.RawMessage) error {
 	names := []string{"signature", "lesson_text", "keywords", "targets"}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {

@@ -14,8 +14,8 @@ const maxConnections = 32 << 10
 // otherFiles is the number of file descriptors reserved for the store, the outbox and the lessons.
 const otherFiles = 64
 
-// minIdleTime is how long a connection must be idle before the listener closes it. Earlier, the client's next request
-// could already be on its way, and would be lost.
+// minIdleTime is how long a connection must be idle before the listener closes it. Just after a response, the client's
+// next request might already be on its way, and would be lost.
 const minIdleTime = time.Second
 
 // maxUnsentBytes is the limit set by limitUnsent.
@@ -43,7 +43,7 @@ type idleConn struct {
 	since time.Time
 }
 
-// NewLimitListener returns a listener over l, with a limit from the number of files that the process can open.
+// NewLimitListener returns a listener over l, with a limit derived from the number of files that the process can open.
 func NewLimitListener(l net.Listener, now func() time.Time) *LimitListener {
 	maxConns := maxConnections
 	if files := openFiles(); files > 0 {
@@ -105,7 +105,7 @@ func (l *LimitListener) TrackState(c net.Conn, state http.ConnState) {
 }
 
 // CloseWhenFull wraps next. While at most an eighth of the slots is free, each response has the header Connection:
-// close, with which the client loses no request.
+// close. A connection closed in this way loses no request.
 func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if maxConns := cap(l.slots); len(l.slots) >= maxConns-maxConns/8 {

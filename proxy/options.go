@@ -49,7 +49,7 @@ type Options struct {
 type FleetKeys struct {
 	Salt        string // salt for the random choices if the configuration has none
 	Secret      []byte // hash key for tenants under tenancy by-credential
-	Unconfirmed bool   // the store was unreachable, so the keys may differ from Redis until Rekey
+	Unconfirmed bool   // the store was unreachable, so the keys may differ from those in Redis until Rekey
 }
 
 // Store stores sessions, exchanges and feedback.
@@ -66,8 +66,8 @@ type Sessions interface {
 	HoldKeys(request string, keys ...session.Echo)
 	// ReleaseKeys writes the keys held by a request, or drops them if keep is false.
 	ReleaseKeys(request string, keep bool)
-	// Publish writes a session for the other replicas. answered holds the arguments of calls with results, to find an
-	// opt-out. waited is the request's earlier wait for the store.
+	// Publish writes a session for the other replicas. answered holds the arguments of the calls with results, which
+	// Publish searches for opted-out paths. waited is how long the request has already waited for the store.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
 	// PublishCounts writes a session after a turn without decisions, in the background.
 	PublishCounts(ses *store.Session, x *sample.Exchange, answered []string)
@@ -84,15 +84,15 @@ type Recorder interface {
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names an opted-out path.
 	OptedOut(x *sample.Exchange, answered []string) bool
-	// Problem names a failing store part; "" means none.
+	// Problem names a failing part of the store; "" means none.
 	Problem() string
 }
 
 // Feedback stores client feedback on sessions.
 type Feedback interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
-	// RateWork stores feedback on the sessions that worked on the first group of commits, branches and pull requests
-	// with a known reference.
+	// RateWork tries groups of commits, branches and pull requests in order. It stores feedback on the sessions that
+	// worked on the first group with a known reference.
 	RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (store.Posted, error)
 }
 
@@ -105,7 +105,7 @@ type Bank interface {
 	Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error
 }
 
-// AnswerStore stores answers to /lesson commands for the replica with the next turn.
+// AnswerStore stores answers to /lesson commands for the replica that serves the next turn.
 type AnswerStore interface {
 	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)

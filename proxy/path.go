@@ -148,8 +148,8 @@ func withoutEndpoint(path string) string {
 	return path
 }
 
-// withoutRepetition removes a repeated version (/v1/v1/models) or endpoint (/v1/chat/completions/chat/completions). A
-// client appended this part although the base URL contains it.
+// withoutRepetition removes a repeated version (/v1/v1/models) or endpoint (/v1/chat/completions/chat/completions).
+// Some clients append such a part although their base URL already contains it.
 func withoutRepetition(path string) string {
 	for rest, ok := cutVersion(path); ok && strings.HasPrefix(rest, path[:len(path)-len(rest)]+"/"); rest, ok = cutVersion(path) {
 		path = rest

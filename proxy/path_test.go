@@ -33,7 +33,7 @@ func endpoints() []endpoint {
 		{"HEAD", "/healthz", "", 200},
 		{"GET", "/readyz", "", 200},
 		{"HEAD", "/readyz", "", 200},
-		// Invalid requests can contain feedback too, so precept does not forward them.
+		// Invalid requests can also contain feedback, so precept does not forward them.
 		{"PUT", "/v1/feedback", feedbackBody, 405},
 		{"GET", "/v1/feedback", "", 405},
 		{"POST", "/v1/feedback/s", feedbackBody, 404},

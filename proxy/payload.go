@@ -101,7 +101,7 @@ func (p *payload) reader() io.ReadCloser {
 }
 
 // release returns the buffer to the pool. Call it when no goroutine reads the payload. net/http keeps the readers until
-// the response ends, so release empties the readers.
+// the response ends, so release first detaches the buffer from the readers.
 func (p *payload) release(buffers *pool) {
 	for _, r := range p.readers {
 		r.Reset(nil)

@@ -1,18 +1,18 @@
-// Package proxy is the data listener: it receives agents' requests, inserts lessons, and forwards with
+// Package proxy is the data listener: it receives agents' requests, inserts lessons, and forwards the requests with
 // httputil.ReverseProxy.
 //
 // precept reads and can change requests to the Chat, Responses and Messages APIs (the inspected paths). All other
 // requests are only forwarded.
 //
 // Contract: a request changes only by insertions and deletions in the body, and response bytes never change. A fault in
-// precept changes neither status, body nor duration. Therefore each learning step runs in runStep, which recovers from
-// a panic.
+// precept does not change the status, body or duration of a response. Therefore each learning step runs in runStep,
+// which recovers from a panic.
 //
 // serveTurn in turn.go calls a request's steps in order: read.go, package resolve, decide.go, forward.go (with tap.go
 // for the reply), record.go, observe.go.
 //
 // Hazard: net/http's transport can read a request body after RoundTrip has returned. Therefore a buffer goes back to
-// the pool only in payload.release, which empties the body's readers first.
+// the pool only in payload.release, which first detaches the buffer from the body's readers.
 package proxy
 
 import (
@@ -93,7 +93,8 @@ func (p *Proxy) configure(c *configs.Config) error {
 	return nil
 }
 
-// ExecuteCommands executes agents' /lesson commands until ctx is done, and then the queued commands.
+// ExecuteCommands executes agents' /lesson commands until ctx is done, and then executes the commands still in the
+// queue.
 func (p *Proxy) ExecuteCommands(ctx context.Context) error { return p.commands.run(ctx) }
 
 // ChooserConfig returns the chooser's configuration for the report.
@@ -105,7 +106,7 @@ func (p *Proxy) InjectionConfig() inject.Config { return p.settings.Load().injec
 // Guardrails returns the outcomes that the report checks for harm (report.guardrails).
 func (p *Proxy) Guardrails() []string { return p.settings.Load().cfg.Report.Guardrails }
 
-// Close closes idle upstream connections after the server has stopped.
+// Close closes idle upstream connections. Call Close after the server has stopped.
 func (p *Proxy) Close() {
 	for _, t := range p.settings.Load().transports {
 		t.CloseIdleConnections()

@@ -29,7 +29,7 @@ type incoming struct {
 	model string        // set by parse
 }
 
-// inspectedBody is the part of a body in memory.
+// inspectedBody is the part of a request body that is held in memory.
 type inspectedBody struct {
 	received *payload // the bytes as the client sent them
 	plain    []byte   // received, decoded if compressed
@@ -167,12 +167,12 @@ func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Rea
 }
 
 // hasEarlierTurns reports whether a body's start contains earlier turns. precept may have inserted blocks into these
-// turns, and reads the whole body to insert the blocks again. Other long bodies are streamed.
+// turns, and then reads the whole body to insert the blocks again. Other long bodies are streamed.
 func hasEarlierTurns(head []byte) bool {
 	return bytes.Contains(head, []byte(`"assistant"`)) || bytes.Contains(head, []byte(`"function_call`))
 }
 
-// inspectable reports whether precept can inspect the body. It cannot if a part of the body was not read, the tenant is
+// inspectable reports whether precept can inspect the body. It cannot if part of the body was not read, the tenant is
 // unknown, or a digest or signature covers the body.
 func (t *turn) inspectable() bool {
 	if t.in.body.received.tail != nil {
@@ -221,7 +221,7 @@ func (t *turn) parse() {
 	}
 }
 
-// unpack decodes a compressed body, or returns why it stays compressed. The decoded bytes are charged as well.
+// unpack decodes a compressed body, or returns why it stays compressed. The decoded bytes are also charged.
 func (t *turn) unpack(encoding string) label.Reason {
 	body := &t.in.body
 	decoded, err := wire.Decode(encoding, body.received.data)

@@ -170,8 +170,8 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 }
 
 // publish writes the session before the client has the whole reply, because the next turn may reach a different
-// replica. The reply's end waits for the write if the turn opted out, made decisions or has /lesson commands, or if the
-// session moves between replicas.
+// replica. The end of the reply waits for the write if the turn opted out, made decisions or has /lesson commands, or
+// if the session moves between replicas.
 func (t *turn) publish() {
 	st := t.p.opts.Store
 	if !st.IsShared() {
@@ -198,7 +198,7 @@ func (t *turn) publish() {
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
-		t.resolveReply() // a cut reply is used as far as received
+		t.resolveReply() // of a cut reply, the received part is used
 	}
 	t.runStep(label.StepWritCommand, t.queueCommands)
 	t.runStep(label.StepRecord, t.offer)

@@ -136,7 +136,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 	})
 }
 
-// endRequest answers with an error after a panic, or closes the connection if a part of the response was sent.
+// endRequest answers with an error after a panic, or closes the connection if part of the response was already sent.
 func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // net/http compares the value in the same way
@@ -180,11 +180,11 @@ func internalError(r *http.Request) *apiError {
 	return newAPIError(errorDialect(r), http.StatusServiceUnavailable, "precept could not handle the request; try again")
 }
 
-// Drain makes /readyz answer 503, so that a load balancer uses other replicas while streams end.
+// Drain makes /readyz respond with 503, so that a load balancer uses other replicas while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
 // Ready returns precept's state in one line. An error tells a load balancer to use a different replica. A failing store
-// is no error, because agents can work without the store.
+// is not an error, because agents can work without the store.
 func (p *Proxy) Ready() (string, error) {
 	if p.draining.Load() {
 		return "", errors.New("draining")

@@ -61,7 +61,7 @@ func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.
 	return rec
 }
 
-// The sub-agent gets a separate session in the parent's unit, also after a restart.
+// The sub-agent gets a separate session in the parent's unit, even after a restart.
 func TestSubAgentWithParentNameSharesUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, countingModel(&n))

@@ -15,7 +15,7 @@ import (
 )
 
 type reply struct {
-	status    int // reply status, or the status of precept's answer in its place; 0 before both
+	status    int // status of the reply, or of precept's answer in place of a reply; 0 before either
 	headersAt time.Time
 	reader    *wire.ReplyReader // nil means the reply is forwarded unread
 	length    int64             // Content-Length; -1 means unknown

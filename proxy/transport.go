@@ -44,7 +44,7 @@ func newTransport(headerTimeout time.Duration) *http.Transport {
 
 // upstreamConn counts the bytes read from an HTTP/1 connection, to detect bytes that an upstream sends after the end of
 // a response. net/http would use these bytes as the response to the connection's next request, from a different client.
-// They arrived before precept began to write that request.
+// precept recognises such bytes because they arrive before precept begins to write that request.
 type upstreamConn struct {
 	net.Conn
 	bytesRead        atomic.Int64

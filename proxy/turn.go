@@ -13,7 +13,7 @@ import (
 	"precept/proxy/resolve"
 )
 
-// turn is one request on an inspected path, and the reply.
+// turn is one request on an inspected path, and its reply.
 type turn struct {
 	p           *Proxy
 	settings    *settings

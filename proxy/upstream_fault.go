@@ -294,7 +294,7 @@ type outageLog struct {
 	failures             int       // failures since firstFailure
 	windowStart          time.Time // when the loggedOutages count began
 	loggedOutages        int       // outages with a warning since windowStart
-	suppressedOutages    int       // outages ended without a warning since the last line
+	suppressedOutages    int       // outages that ended without a warning since the last line
 }
 
 // isDue reports whether a failure is logged as a warning. streak is the number of failures since the last answer.

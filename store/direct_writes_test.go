@@ -78,7 +78,7 @@ func TestLostOptOutMarksAreRepeated(t *testing.T) {
 		time.Sleep(5 * time.Second) // the recorder writes the mark again
 		written := backend.takeMarks()
 		checkEqual(t, "hidden items in the backend's mark", written[id].Items, 4)
-		for _, epoch := range []string{"two", "three"} { // a repeated mark can be lost, too
+		for _, epoch := range []string{"two", "three"} { // a repeated mark can also be lost
 			backend.epoch.Store(&epoch)
 			time.Sleep(5 * time.Second)
 			checkEqual(t, "hidden items in the repeated mark, in epoch "+epoch, backend.takeMarks()[id].Items, 4)
@@ -125,7 +125,7 @@ func TestLostDirectWritesAreRepeated(t *testing.T) {
 			backend.epoch.Store(&epoch)
 			time.Sleep(5 * time.Second)
 		}
-		for n, epoch := range []string{"two", "three"} { // a repeated write can be lost, too
+		for n, epoch := range []string{"two", "three"} { // a repeated write can also be lost
 			lose(epoch)
 			list, err := f.backend.Feedback(t.Context(), tenantA, id)
 			if err != nil || len(list) != 1 || list[0].ID != "a" {

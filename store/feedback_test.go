@@ -181,8 +181,8 @@ func TestPostFindsOnlyOwnTenantsSessions(t *testing.T) {
 	}
 }
 
-// Rate finds a session by the id of the session, a request, a response or a sample, also after a restart, but not for a
-// different tenant.
+// Rate finds a session by the id of the session, a request, a response or a sample. It does so even after a restart,
+// but not for a different tenant.
 func TestRateFindsSessionByAnyID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -264,7 +264,7 @@ func TestNewestRecord(t *testing.T) {
 	checkEqual(t, "Member(another tenant) ok and error", fmt.Sprint(ok, err), "false <nil>")
 }
 
-// After a failed delivery, UndeliveredSessions cannot tell the sessions, and returns ok = false.
+// After a failed delivery, UndeliveredSessions does not know the sessions, and returns ok = false.
 func TestUndeliveredSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1000 })

@@ -155,7 +155,7 @@ func (b remoteBackend) OptOutMark(ctx context.Context, id session.ID) (session.O
 	return b.redis.OptOutMark(ctx, id)
 }
 
-// withRedis replaces the SQLite database by Redis.
+// withRedis replaces the SQLite database with Redis.
 func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	t.Helper()
 	return func(o *store.Options) {

@@ -79,7 +79,7 @@ func TestOnlyInvalidExchangeInBatchIsDropped(t *testing.T) {
 }
 
 // A batch with an invalid exchange fails. The store then writes the exchanges one by one to find the invalid exchange,
-// and one of these writes fails, too.
+// and one of these writes also fails.
 func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

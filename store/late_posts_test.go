@@ -298,8 +298,8 @@ func TestForgetSessionCallsOnErasure(t *testing.T) {
 	}
 }
 
-// Feedback on a reply in session s arrives during an outage, while session s is being deleted. This feedback is
-// deleted, too. Feedback on the other session stays.
+// Feedback on a reply in session s arrives during an outage, while session s is being deleted. This feedback is also
+// deleted. Feedback on the other session stays.
 func TestLatePostDuringErasureIsDeleted(t *testing.T) {
 	t.Parallel()
 	var shared *sharedBackend

@@ -325,7 +325,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	checkEqual(t, "total turns", sum, workers*rounds)
 }
 
-// hangingBackend is a backend with look-ups that can block until the context ends.
+// hangingBackend is a backend whose look-ups can block until the context ends.
 type hangingBackend struct {
 	*faultyBackend
 	hangs bool // look-ups block
@@ -449,7 +449,7 @@ func TestStoredRunReplacesTemporaryRun(t *testing.T) {
 	checkEqual(t, "run's StartedOffline, picks, Excluded and ExcludedFor", fmt.Sprint(got.State.StartedOffline, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
-// noCloseBackend is a backend closed by a different fixture.
+// noCloseBackend is a backend that a different fixture closes.
 type noCloseBackend struct{ backend }
 
 func (noCloseBackend) Close() error { return nil }

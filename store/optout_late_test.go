@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// If a turn is hidden, the feedback text on the turn and on the whole session is hidden, too. Scores stay visible.
+// If a turn is hidden, the feedback text on the turn and on the whole session is also hidden. Scores stay visible.
 func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

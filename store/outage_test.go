@@ -216,8 +216,8 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// A delivered exchange is durable after a sync of the local database, or some seconds after a sync of a shared server.
-// Only then the outbox deletes the exchange.
+// A delivered exchange is durable after a sync of the local database, or a few seconds after a sync of a shared server.
+// Only then does the outbox delete the exchange.
 func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 	t.Parallel()
 	for _, isShared := range []bool{true, false} {
@@ -280,7 +280,7 @@ func TestFullOutboxDropsNewestExchanges(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// A file is in the place of the outbox directory. The store reports one failure, and works without an outbox.
+// A file has the path of the outbox directory. The store reports one failure, and works without an outbox.
 func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) {

@@ -7,8 +7,8 @@ import (
 	"precept/internal/session"
 )
 
-// Two times with monotonic readings compare by the readings, which do not show that the clock was set back. A deletion
-// would then seem to be in the past, and new content older than the deletion.
+// If two times have monotonic readings, Go compares the readings, which do not show that the clock was set back. A
+// deletion would then seem to be in the past, and new content would seem to be older than the deletion.
 func TestTombstonesHaveNoMonotonicReading(t *testing.T) {
 	deletion := time.Now()
 	stones := tombstones{sessions: map[session.ID]tombstone{}, tenants: map[string]tombstone{}}

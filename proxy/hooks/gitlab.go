@@ -61,7 +61,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	case "push":
 		return pushReverts(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
 	case "build":
-		return nil, "precept rates pipelines, not single jobs; select pipeline events in the webhook's settings", nil
+		return nil, "precept rates pipelines, not individual jobs; select pipeline events in the webhook's settings", nil
 	}
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show a work outcome", nil
 }

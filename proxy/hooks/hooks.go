@@ -77,7 +77,7 @@ func (e *Event) ID(service Service) string {
 const maxAge = 5 * time.Minute
 
 // HasSignature reports whether a delivery has a signature or a token, valid or not. The caller refuses other deliveries
-// unread.
+// without reading them.
 func HasSignature(service Service, h http.Header) bool {
 	if service == GitHub {
 		_, ok := githubSignature(h)
@@ -241,7 +241,7 @@ func revertEvents(messages []string, repository string, at time.Time) (events []
 }
 
 // revertedCommit reads "This reverts commit HASH." and "This reverts commit HASH, reversing changes made to HASH.",
-// also with quotes or brackets around the hash. The result is not always a hash.
+// even with quotes or brackets around the hash. The result is not always a hash.
 func revertedCommit(message string) string {
 	rest := strings.TrimLeft(textAfter(message, "This reverts commit "), " \t\r\n\"'`([<")
 	end := strings.IndexFunc(rest, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })

@@ -41,7 +41,7 @@ func TestParseReadsRecordedDeliveries(t *testing.T) {
 			"check_passed 0.7; commit bcbb5ec396a2c0f828686f14fac9b80b780504f2@gitlab-org/gitlab-test; pull_request 1@gitlab-org/gitlab-test",
 		},
 		{hooks.GitLab, "Push Hook", "gitlab_push", "the push reverts nothing"},
-		{hooks.GitLab, "Job Hook", "gitlab_job", "precept rates pipelines, not single jobs; select pipeline events in the webhook's settings"},
+		{hooks.GitLab, "Job Hook", "gitlab_job", "precept rates pipelines, not individual jobs; select pipeline events in the webhook's settings"},
 	} {
 		h := http.Header{"X-Github-Event": {tc.event}, "X-Gitlab-Event": {tc.event}}
 		events, ignored, err := hooks.Parse(tc.service, h, []byte(payload(t, "recorded/"+tc.file+".json")))

@@ -69,7 +69,7 @@ type Store interface {
 	Index
 }
 
-// Query is a request with a session to be found.
+// Query is a request whose session Resolve finds.
 type Query struct {
 	Scope             session.Scope // without the run, which Claim names
 	Claim             session.Claim

@@ -122,7 +122,7 @@ func (s *search) inAnotherRun() bool {
 	return run != "" && unit != session.ID{} && unit != session.RunID(s.query.Scope.Tenant, run)
 }
 
-// switchToSubAgent moves the search to a sub-agent's session. The request has the name of a conversation but other
+// switchToSubAgent moves the search to a sub-agent's session. The request has the name of a conversation but different
 // tools, and neither continues the conversation nor is a side request. The conversation stays pinned as the parent.
 func (s *search) switchToSubAgent() bool {
 	ses := s.result.Session
@@ -134,7 +134,7 @@ func (s *search) switchToSubAgent() bool {
 	otherTools := side && reason == label.SideTools
 	first := otherTools && !s.query.Request.Delta && !ses.Record.ShowsConversation(s.query.Request)
 	ses.Record.Mutex.Unlock()
-	if !otherTools || !first && !s.query.Request.Delta { // a side request that extracts memories quotes the conversation and has other tools, but is no sub-agent
+	if !otherTools || !first && !s.query.Request.Delta { // a side request that extracts memories quotes the conversation and has different tools, but is not a sub-agent
 		return false
 	}
 	sub, ok := s.resolver.threads.ResolveSubagent(s.result.Thread, s.query.Claim, first, s.startedAt, s.lookUp)

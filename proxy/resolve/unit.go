@@ -10,7 +10,8 @@ import (
 )
 
 // A session can share the random choices of a unit: the record of a run, or of a sub-agent's parent session. A
-// sub-agent sends the name of the parent session, or a tool call in the parent session started it.
+// sub-agent's parent is the session that the sub-agent's request names, or the session with the tool call that started
+// the sub-agent.
 
 // joinUnit pins a known session's unit. It returns false if memory has no room.
 func (s *search) joinUnit() bool {
@@ -60,7 +61,7 @@ func (s *search) joinNew(rec *session.Record) bool {
 }
 
 // declaredParent pins the parent session that the agent's headers name, and passes the parent's blocks on. If the
-// parent opted out, the request opts out, too.
+// parent opted out, the request also opts out.
 func (s *search) declaredParent(rec *session.Record) *store.Session {
 	if s.query.Claim.Parent == "" {
 		return nil

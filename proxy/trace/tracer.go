@@ -61,7 +61,7 @@ func New(o Options) (*Tracer, error) {
 	return t, nil
 }
 
-// Run sends spans until ctx ends, and then the rest within stopTimeout.
+// Run sends spans until ctx ends, and then sends the rest within stopTimeout.
 func (t *Tracer) Run(ctx context.Context) error {
 	batches := sdk.NewBatchSpanProcessor(t.queue,
 		sdk.WithMaxQueueSize(maxSpans), sdk.WithBatchTimeout(sendInterval), sdk.WithExportTimeout(sendTimeout))

@@ -146,7 +146,7 @@ func TestCallsFailWithoutALogin(t *testing.T) {
 	}
 }
 
-// A used command that is not documented makes callEveryMethod fail, because the user may not send the command.
+// If a used command is not documented, callEveryMethod fails, because the user may not send the command.
 func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

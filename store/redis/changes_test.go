@@ -219,7 +219,7 @@ func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 	}
 }
 
-// Positions keeps the new settlements only for the tenants in the call. For a tenant that is missing in one call,
+// Positions keeps the new settlements only for the tenants in the call. For a tenant that is missing from one call,
 // Changes returns ok = false, and the counters must be read again.
 func TestPositionsDropsTenantsNotInCall(t *testing.T) {
 	server := storetest.StartRedis(t)

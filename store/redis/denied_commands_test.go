@@ -11,7 +11,7 @@ import (
 	"precept/store/redis"
 )
 
-// If a script stopped at a denied command, a part of the data would be written, and the repeated call would skip the
+// If a script stopped at a denied command, part of the data would be written, and the repeated call would skip the
 // rest.
 func TestRepeatedCallCompletesDataAfterDeniedCommand(t *testing.T) {
 	t.Parallel()

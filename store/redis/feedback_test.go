@@ -122,7 +122,7 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 }
 
 // PurgeParked deletes old parked feedback (feedback on sessions not stored yet) only for tenants in a list. If a tenant
-// is missing in the list, the next Park adds the tenant.
+// is missing from the list, the next Park adds the tenant.
 func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"a parked entry": nil, "an entry above the limit": session.ErrParkingFull} {

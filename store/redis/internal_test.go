@@ -102,7 +102,7 @@ func TestLargeValueWithoutLoginReturnsErrAuth(t *testing.T) {
 	}
 }
 
-// A Redis at maxclients closes a new connection before precept has the reason.
+// A Redis at maxclients closes a new connection before precept has received the reason.
 func TestClosedConnectionErrorNamesMaxclients(t *testing.T) {
 	s := &Store{}
 	s.hasConnected.Store(true)

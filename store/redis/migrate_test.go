@@ -27,8 +27,8 @@ func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// The migration deletes the old layout's keys, except for the keys t and frozen. These two make each call fail that
-// still uses the old layout.
+// The migration deletes the old layout's keys, except for the keys t and frozen. These two keys make every call that
+// still uses the old layout fail.
 func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
