@@ -106,9 +106,9 @@ type Fleet interface {
 	// session. Each other tenant that has changed since the last call has an entry with empty positions. The first call
 	// returns all tenants' positions.
 	Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
-	// Changes returns the deltas (counter changes) that memory lacks: other replicas' settlements between the previous
-	// Counters or Changes call and the last Positions call, and this replica's settlements to which the backend did not
-	// respond. ok is false if deltas are missing. Changes is never called during Settle.
+	// Changes returns the deltas (counter changes) that memory lacks. These are other replicas' settlements between the
+	// previous Counters or Changes call and the last Positions call, and this replica's settlements to which the
+	// backend did not respond. ok is false if deltas are missing. Changes is never called during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
 	// RatedOpenSessions returns at most limit open sessions with all their feedback, ordered by their newest feedback,
 	// starting after a position. last is the position for the next call.

@@ -63,7 +63,7 @@ func (c *closer) closeInterval() time.Duration {
 func (c *closer) closeDue(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
 		if _, ok := c.deliverer.UndeliveredSessions(); !ok {
-			return // a session may have data waiting in the outbox or for a failed backend
+			return // a session may have data that has not reached the backend
 		}
 		if c.closeAll(ctx) {
 			c.provisional.expire(c.closeInterval())

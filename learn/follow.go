@@ -19,7 +19,7 @@ type follower struct {
 	tools       tools
 	beliefs     *beliefs
 	provisional *provisionalTracker
-	fleet       Fleet       // nil: no other replicas
+	fleet       Fleet       // nil if there are no other replicas
 	hasStarted  atomic.Bool // Fleet.Positions has returned a result
 }
 

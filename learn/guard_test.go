@@ -106,7 +106,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	badExchange := newExchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, tc := range []struct {
 		step     label.Step
-		exchange string // id of the exchange with a panicking step; "": a step for the session
+		exchange string // id of the exchange with a panicking step; "" if the step is for the session
 		stored   int    // stored exchanges in the bad session
 		closed   bool   // the bad session closes; not checked for the step encode
 	}{

@@ -56,9 +56,9 @@ type Importer struct {
 // Import redacts a conversation and stores it as a session outside every experiment. at is when the conversation took
 // place. Conversations recorded live are skipped.
 //
-// IDs are derived from content: the session ID from tenant, source, id and first item, or from tenant and all items if
-// source and id are empty. A second import therefore changes nothing, and a longer transcript with an id extends the
-// session and replaces the outcome.
+// IDs are derived from content. The session ID is derived from tenant, source, id and first item, or from tenant and
+// all items if source and id are empty. A second import therefore changes nothing, and a longer transcript with an id
+// extends the session and replaces the outcome.
 func (im *Importer) Import(ctx context.Context, tenant, agent string, transcript detect.Transcript, at time.Time) (ImportCounts, error) {
 	var out ImportCounts
 	if !im.LearningEnabled {
@@ -165,9 +165,9 @@ func (im *Importer) storeOutcome(ctx context.Context, tenant string, id session.
 	return err
 }
 
-// settle builds an imported session's samples from all stored exchanges and feedback, and settles the session, so that
-// later data leads to new samples, as for a live session. Without new data, settle changes nothing in the store. It
-// sets the sample counts in counts.
+// settle builds an imported session's samples from all stored exchanges and feedback. It also settles the session, so
+// that later data leads to new samples, as for a live session. Without new data, settle changes nothing in the store.
+// It sets the sample counts in counts.
 func (im *Importer) settle(ctx context.Context, ref session.Ref, counts *ImportCounts) error {
 	old, err := im.Sessions.SettledState(ctx, ref.Tenant, ref.ID)
 	if err != nil {
@@ -243,7 +243,7 @@ func withoutUnfinished(list []sample.Exchange) []sample.Exchange {
 type ImportResult struct {
 	Transcripts int `json:"transcripts"`
 	ImportCounts
-	Errors []string `json:"faults"` // messages about lines and transcripts that cannot be read; all others are imported
+	Errors []string `json:"faults"` // messages about lines and transcripts that could not be read; all others are imported
 }
 
 // ImportAll imports the transcripts in r, which have a format that detect.ReadTranscripts reads, and calls done after

@@ -28,11 +28,11 @@ const FollowInterval = 2 * time.Second
 type Options struct {
 	Now     func() time.Time
 	Backend Backend
-	Fleet   Fleet // Backend if replicas share it, else nil
+	Fleet   Fleet // the Backend if replicas share it, otherwise nil
 	// AgeNow returns the earliest and the latest time by the fleet's clocks, to measure the age of a session; nil means
 	// Now.
 	AgeNow    func(ctx context.Context) (earliest, latest time.Time, err error)
-	Memory    Memory    // nil: all sessions are in the backend
+	Memory    Memory    // nil means that all sessions are in the backend
 	Deliverer Deliverer // may be nil if Run is not called
 	Touches   Touches   // may be nil if Run is not called
 	// Exchanges reads the exchanges in closing sessions. If Exchanges is nil, Backend is used.
@@ -106,7 +106,7 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 	return l, l.beliefs.loadFirstTenants(ctx)
 }
 
-// OnlyTenant returns the tenant if the store and this process have seen exactly one tenant, else "".
+// OnlyTenant returns the tenant if the store and this process have seen exactly one tenant, and "" otherwise.
 func (l *Learner) OnlyTenant() string { return l.beliefs.onlyTenant() }
 
 // ChangedTenants returns the tenants whose sessions were settled since the last call. If ok is false, more tenants

@@ -25,8 +25,8 @@ type pastSessions interface {
 }
 
 // isRecorded reports whether precept recorded a conversation live. It searches for a live session with the
-// conversation's name, then with a random id from the transcript, and then with the same opening (hash of the first
-// words) and the same replies.
+// conversation's name, then for one with a random id from the transcript, and finally for one with the same opening
+// (the hash of the first words) and the same replies.
 func (im *Importer) isRecorded(ctx context.Context, tenant string, transcript detect.Transcript, cleansed []sample.Exchange) (bool, error) {
 	opening := session.OpeningHash(transcript.Request)
 	if found, err := im.matchesName(ctx, tenant, transcript.ID, opening); found || err != nil {

@@ -20,12 +20,12 @@ import (
 // ReportQuery selects a report.
 type ReportQuery struct {
 	Tenant        string
-	Window        time.Duration // 0: all
+	Window        time.Duration // 0 means all time
 	Provisional   bool          // also count the rewards in open sessions
 	SkipOpenCount bool          // leave out Report.Open; counting needs a search
-	WhatIf        float64       // also project the time to a verdict with this share of withheld picks; 0: do not
+	WhatIf        float64       // also project the time to a verdict with this share of withheld picks; 0 means no projection
 	EffectHistory bool
-	Explain       string   // slug of the lesson to explain; "": none
+	Explain       string   // slug of the lesson to explain, or ""
 	Guardrails    []string // outcomes; an increase is shown next to the verdict
 	Book          *lesson.Book
 	Rules         *rules.Registry // rules file sections, or nil
@@ -78,8 +78,8 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 	return r, nil
 }
 
-// CountOpen stops after maxOpenCounted tenant sessions or maxOpenRead sessions in total, because the store lists all
-// tenants' open sessions by age.
+// CountOpen stops after maxOpenCounted sessions of the tenant, or after maxOpenRead sessions in total, because the
+// store lists all tenants' open sessions by age.
 const (
 	maxOpenCounted = 2000
 	maxOpenRead    = 20_000

@@ -18,7 +18,7 @@ type pendingSettlement struct {
 	hadReward       bool // an earlier settlement had a reward
 	isRun           bool // a run's record, which the metrics omit
 	isImport        bool // an imported conversation, which the metrics omit
-	storedExchanges int  // exchanges in the backend for a closing session; 0: unknown
+	storedExchanges int  // number of a closing session's exchanges in the backend; 0 if unknown
 }
 
 func (p *pendingSettlement) ref() session.Ref {

@@ -31,7 +31,7 @@ type shardedTraffic struct {
 	end         int // number after the last session
 	text        string
 	between     func(done int) // called before each batch
-	part, parts int            // send only the batches part, part+parts, part+2*parts, ...; parts = 0: all
+	part, parts int            // send only the batches part, part+parts, part+2*parts, ...; if parts is 0, send all
 }
 
 const trafficBatch = 20

@@ -26,7 +26,7 @@ const (
 type tenant struct {
 	counters         *bandit.Chooser
 	otherDefinitions map[string]int64 // sessions counted under other reward definitions
-	newRewards       int              // since the last priors fit
+	newRewards       int              // since the last fit of the priors
 	priorsVersion    int64            // backend version of the priors
 	usedAt           atomic.Int64     // unix nanoseconds
 

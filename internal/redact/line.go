@@ -160,8 +160,8 @@ func isPassphraseName(name []byte) bool {
 // a different name.
 const minPhrase, minQuotedPhrase = 3, 4
 
-// passphraseValue matches a passphrase from p to the end of the line or to a quote: minWords to eight words with
-// lower-case letters and digits, without words that are common in sentences.
+// passphraseValue matches a passphrase from p to the end of the line or to a quote. It has minWords to eight words of
+// lower-case letters and digits, none of which is common in sentences.
 func (m *matcher) passphraseValue(p, minWords int) hit {
 	const maxWords, maxLen, minWord = 8, 96, 3
 	area := m.text[p:min(len(m.text), p+maxLen)]

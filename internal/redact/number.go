@@ -60,7 +60,7 @@ type groups struct {
 	digitCount int
 	sizes      [8]int
 	ends       [8]int
-	separators [8]byte // separator before each group; '(' also for a closing bracket
+	separators [8]byte // separator before each group; '(' stands for either bracket
 	groupCount int
 }
 

@@ -80,7 +80,7 @@ func (m *matcher) elementValue(p int, class keyClass) hit {
 // quotesAndBlanks are characters that may be around a name. The last four replace escaped quotes (see quoteMark).
 const quotesAndBlanks = "\t \"'`\x10\x11\x12\x13"
 
-// classBefore returns the class of the name that belongs to the member "value" at i. The name is the text in a name
+// classBefore returns the class of the name that belongs to the "value" member at i. The name is the text in a name
 // member or key member before i, or else the open object's name.
 func (m *matcher) classBefore(i int) keyClass {
 	const maxDistance = 160
@@ -98,7 +98,7 @@ func (m *matcher) classBefore(i int) keyClass {
 	return objectClass(s)
 }
 
-// siblingClass returns the class of the member "name" in the open element at the end of s, even if other members
+// siblingClass returns the class of the "name" member in the open element at the end of s, even if other members
 // follow: name="api.sharedSecret" type="string" value="...".
 func siblingClass(s []byte) keyClass {
 	s = s[bytes.LastIndexAny(s, "<>{}")+1:]

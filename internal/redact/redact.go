@@ -175,8 +175,8 @@ func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	return append(dst, ']')
 }
 
-// isLongBase64 reports whether s is at least 2 KiB of base64, also in a data URL, but not a PEM block. Such a text is
-// an image or a file, and is scanned only if its JSON key is a secret's name.
+// isLongBase64 reports whether s is at least 2 KiB of base64, possibly in a data URL, but not a PEM block. Such a text
+// is an image or a file, and is scanned only if its JSON key is a secret's name.
 func isLongBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

@@ -109,11 +109,11 @@ type Trial struct {
 	Trial          string         `json:"trial,omitempty"`    // pick: the planned trial, "start.picks"
 	Outcomes       []TrialOutcome `json:"outcomes,omitempty"` // pick in a closed session: outcomes after the pick
 	Model          string         `json:"model,omitempty"`    // from the session's first request
-	Graded         bool           `json:"graded,omitempty"`   // closed by a release that counts the columns explained and all_sessions
+	Graded         bool           `json:"graded,omitempty"`   // closed by a release that counts the "explained" and "all_sessions" columns
 	Weight         float64        `json:"weight,omitempty"`   // pick: weight in the estimate from all sessions
 	Tier           int            `json:"tier,omitempty"`
 	TierAtClose    int            `json:"tier_at_closing,omitempty"`   // tier for outcome_at_closing, to check reporting
 	Closed         bool           `json:"closed"`                      // reports count closed sessions
-	Reward         string         `json:"reward_definition,omitempty"` // reward definition when the session closed: a report uses one definition
+	Reward         string         `json:"reward_definition,omitempty"` // reward definition when the session closed; each report uses a single definition
 	At             string         `json:"at,omitempty"`                // RFC 3339
 }

@@ -23,8 +23,9 @@ func (o *OptOut) HasAgentPatterns() bool { return o != nil && len(o.agents) > 0 
 // HasPathPatterns reports whether there are path patterns. If so, callers must read the exchanges and samples.
 func (o *OptOut) HasPathPatterns() bool { return o != nil && len(o.paths) > 0 }
 
-// HiddenExchanges reports which exchanges are hidden. These are the exchanges of an opted-out tenant or agent, and
-// those that contain a call that names an opted-out path, or such a call's result. list must be in turn order.
+// HiddenExchanges reports which exchanges are hidden. These are the exchanges of an opted-out tenant or agent, the
+// exchanges with a call that names an opted-out path, and the exchanges with such a call's result. list must be in turn
+// order.
 func (o *OptOut) HiddenExchanges(list []Exchange) []bool {
 	out := make([]bool, len(list))
 	if o == nil {

@@ -24,7 +24,7 @@ const (
 	maxPieceBytes         = 80
 	maxSearchedBytes      = 128 << 10 // searched bytes per request
 	maxNewestItems        = 8         // last items searched for the newest words and results
-	maxTailBytes          = 80        // bytes that may follow the answer at the end of a request
+	maxTailBytes          = 80        // maximum number of bytes after the answer at the end of a request
 	tailWordLimit         = 4         // the answer is followed by fewer words than this
 )
 

@@ -7,8 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// WasServedElsewhere reports whether another replica has probably served some turns: the request does not continue this
-// record's list, or has several answers after the list, or has one answer although this replica has seen no reply.
+// WasServedElsewhere reports whether another replica has probably served some turns. This is the case if the request
+// does not continue this record's list, if it has several answers after the list, or if it has one answer although this
+// replica has seen no reply.
 func (r *Record) WasServedElsewhere(req *wire.Request) bool {
 	if r.Thread.Turns == 0 || r.Thread.ListHash == req.ListHash {
 		return false

@@ -44,8 +44,8 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	return false
 }
 
-// InheritBlocks copies the parent's blocks into a new sub-agent's record if the request continues the parent's history,
-// which the provider may have cached with the blocks. The caller holds the parent's lock.
+// InheritBlocks copies the parent's blocks into a new sub-agent's record if the request continues the parent's history.
+// The provider may have cached this history with the blocks. The caller holds the parent's lock.
 func (r *Record) InheritBlocks(parent *Record, req *wire.Request) {
 	if parent.Thread.Turns == 0 || req.Delta || !parent.ShowsConversation(req) {
 		return
@@ -62,7 +62,7 @@ func (r *Record) InheritBlocks(parent *Record, req *wire.Request) {
 	r.Lessons.Loops.WarnedCalls = maps.Clone(parent.Lessons.Loops.WarnedCalls)
 }
 
-// ContinuesWithSystemPrompt reports whether a side request contains the conversation under a system prompt of one of
+// ContinuesWithSystemPrompt reports whether a side request contains the conversation, under the system prompt of one of
 // the conversation's agents. If so, the caller must insert the earlier blocks again, because the agent resends the
 // messages without them.
 func (r *Record) ContinuesWithSystemPrompt(req *wire.Request) bool {

@@ -49,9 +49,9 @@ func (r *Record) SideReason(req *wire.Request, c Claim, s SideDetector) (reason 
 	return "", false
 }
 
-// isSameAgent reports whether the conversation's agent sends the request with changed tools: under the same system
-// prompt, or with tools added by a tool server that started late. A sub-agent or an agent that extracts memories has a
-// different system prompt.
+// isSameAgent reports whether the request comes from the conversation's agent, although the tools have changed. The
+// system prompt is the same, or a tool server that started late has added tools. A sub-agent or an agent that extracts
+// memories has a different system prompt.
 func (r *Record) isSameAgent(req *wire.Request) bool {
 	system, continues := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)

@@ -51,8 +51,8 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// assignBySharedName assigns the request to the session with the shared name, unless the session exists and the request
-// does not continue it. In that case, two conversations use the name.
+// assignBySharedName assigns the request to the session with the shared name. If this session exists and the request
+// does not continue the session, two conversations use the name, and the result is false.
 func (t *Threader) assignBySharedName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.scopedID(c.Namespace, c.Session)
 	t.mu.Lock()
@@ -103,9 +103,9 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 	}
 }
 
-// ResolveSubagent returns the session for a sub-agent that sends the parent session's name: a known session with the
-// request's echoes or, for a first request, a new session. If ok is false, the request is a side request in the parent
-// session.
+// ResolveSubagent returns the session for a sub-agent that sends the parent session's name. This is a known session
+// with the request's echoes or, for a first request, a new session. If ok is false, the request is a side request in
+// the parent session.
 func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Namespace, c.Method = "", "", ""

@@ -101,7 +101,7 @@ type Member struct {
 	Members      int // number of sessions in the unit, in the unit's own record
 	Name         string
 	Run          string // run name, in the run's own row
-	Answered     bool   // an upstream answered a main request with success
+	Answered     bool   // an upstream successfully answered a main request
 }
 
 // Member returns the session's identity.

@@ -171,7 +171,7 @@ func (it *Item) result(block int) *Result {
 }
 
 // EchoKeys returns the keys that identify item i in a later request:
-//   - "c:" and a call id, also for the call that a tool result answers
+//   - "c:" and the id of a call, or of the call that a tool result answers
 //   - "i:" and an item id, or the id of a part stored by the provider
 //   - "t:" and the hash for an assistant text, a call without an id, or the newest step in a growing message
 //

@@ -91,7 +91,7 @@ func TestFindRepeatedCallIDAfterRemovals(t *testing.T) {
 	third := newChat(t, goItem, answerItem, result(1), answerItem, result(2), answerItem, result(3)).AnchorAt(6, "a")
 	for name, tc := range map[string]struct {
 		list []string
-		want int // -1: not found
+		want int // -1 if not found
 	}{
 		"one step dropped":          {[]string{goItem, answerItem, result(2), answerItem, result(3), answerItem, result(4)}, 4},
 		"two steps dropped":         {[]string{goItem, answerItem, result(3), answerItem, result(4)}, 2},

@@ -33,7 +33,7 @@ type Item struct {
 	Index         int
 	Role          Role
 	Kind          string // responses: item type
-	ID            string // responses: "id", also for an item_reference
+	ID            string // responses: "id"; in an item_reference, the id of the item referred to
 	IsReference   bool   // the item refers to an item that the provider keeps
 	Text          string // text parts as sent, joined with \n
 	UserText      string // the user's words, without reminders, environment blocks and precept's blocks
@@ -41,7 +41,7 @@ type Item struct {
 	Results       []Result
 	ProviderIDs   []string // ids for parts that the provider stores: calls that the provider answered, audio
 	LeadingBlocks string   // user: blocks from a second precept before the words
-	HasText       bool     // user: a text part exists before which a block can be inserted
+	HasText       bool     // user: there is a text part before which a block can be inserted
 
 	textCall      Call   // user: call written as text, answered by this item's text
 	textCallIndex int    // index of the item with textCall

@@ -80,7 +80,7 @@ func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 	case "input_json_delta":
 		piece := member(b, v, "partial_json")
 		if firstByteAt(b, piece) != '"' || piece.end-piece.start == 2 {
-			return // the first piece is often empty, and a call without arguments has no other
+			return // the first piece is often empty, and a call without arguments has no further piece
 		}
 		s := r.callAt(index)
 		if s == nil {

@@ -15,7 +15,7 @@ type part struct {
 	span     span // position of the whole part
 	kind     partKind
 	text     span   // textPart: string literal
-	typ      string // text, input_text or output_text, else ""
+	typ      string // text, input_text, output_text, or "" for another type
 	id       span
 	isString bool // this part is the whole content, a string
 }

@@ -161,8 +161,8 @@ func (r *ReplyReader) MemoryBytes() int {
 // Dropped reports whether text was discarded because of Drop or a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.reply.Cut && r.limit == 0 }
 
-// Drop releases the kept bytes. Afterwards, the reader keeps only ids, the finish reason and the usage; from a long
-// JSON body only the usage, and from a compressed reply nothing.
+// Drop releases the kept bytes. Afterwards, the reader keeps only ids, the finish reason and the usage. From a long
+// JSON body, it keeps only the usage, and from a compressed reply nothing.
 func (r *ReplyReader) Drop() {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()

@@ -58,8 +58,8 @@ type tokens struct{ input, cached, written, writtenHour, output, total int }
 
 const maxTokens = 1e9 // the largest credible count
 
-// read reads a usage object. It ignores a count that is not a number from 0 to maxTokens. From several reports, it
-// keeps the largest counts, because streams report cumulative numbers, and some servers end a stream with zeros.
+// read reads a usage object. It ignores a count that is not a number from 0 to maxTokens. If there are several reports,
+// it keeps the largest counts, because streams report cumulative numbers, and some servers end a stream with zeros.
 func (t *tokens) read(b []byte, v span) {
 	if firstByteAt(b, v) != '{' {
 		return

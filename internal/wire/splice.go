@@ -9,7 +9,7 @@ import (
 // Edit inserts Text before the user's own words, at the top of a tool result, or at the end of the system prompt.
 type Edit struct {
 	Item  int // index, or System
-	Block int // -1 for the user's words; else the tool result's index in the content (messages), or 0
+	Block int // -1 for the user's words; otherwise the tool result's index in the content (messages), or 0
 	Text  string
 }
 
@@ -42,8 +42,9 @@ type place struct {
 	head, tail string // createdMember: bytes around the text
 }
 
-// userTextPlace returns the place for a block before the user's own words: just before the last text part with words
-// or, if no part has words, before the last text part. Only parts after the last tool result count.
+// userTextPlace returns the place for a block before the user's own words: just before the last text part that contains
+// such words. If no part contains any, the place is before the last text part. Only parts after the last tool result
+// count.
 func userTextPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	at := -1
 	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {

@@ -12,7 +12,7 @@ import (
 // taskTemplate is the text that a harness writes around the user's request.
 type taskTemplate struct {
 	harness     string
-	head        string   // how the message begins; "" for any beginning
+	head        string   // text with which the message begins; "" if it may begin with any text
 	open        string   // line before the request; "" means the request follows the head
 	lead        string   // any text between head and open must contain lead
 	ends        []string // texts after the request; the first that occurs ends the request

@@ -8,10 +8,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Some agents write all steps so far into one growing message. In the oldest ReAct form, it is a scratchpad: rules for
-// the model and a question, then every thought, action and observation, and finally an empty thought, which the model
-// completes. The rules can contain example steps, which do not count. dspy's message is a trajectory, with a line such
-// as [[ ## thought_0 ## ]] before each thought, call and observation.
+// Some agents write all steps so far into one growing message. In the oldest ReAct form, the message is a scratchpad.
+// It contains rules for the model and a question, then every thought, action and observation, and finally an empty
+// thought, which the model completes. The rules can contain example steps, which do not count. dspy's message is a
+// trajectory, with a line such as [[ ## thought_0 ## ]] before each thought, call and observation.
 
 // step is a call with the result (observation) in a growing message.
 type step struct {

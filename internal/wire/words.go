@@ -161,9 +161,9 @@ func withoutWrappers(s string, removed removedFunc) string {
 	}, removed)
 }
 
-// cutAll removes pieces that begin with mark. ends is called with the text from each mark on, and returns the text that
-// ends the piece, and the piece's kind. If no piece begins at the mark, tail is "". A missing tail is searched only
-// once, to avoid quadratic time.
+// cutAll removes pieces that begin with mark. At each mark, ends is called with the text from the mark on. It returns
+// the text that ends the piece, and the piece's kind. If no piece begins at the mark, tail is "". A missing tail is
+// searched only once, to avoid quadratic time.
 func cutAll(s string, mark byte, ends func(string) (tail, kind string), removed removedFunc) string {
 	var out strings.Builder
 	var missing []string
