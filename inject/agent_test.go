@@ -251,8 +251,8 @@ func flatten(m obj) obj {
 	return out
 }
 
-// joinText returns the joined text parts, without reminders, as a string. If the list has other parts, joinText returns
-// these parts, then the string.
+// joinText joins the text parts, without reminders, and returns a string. If the list has other parts, joinText returns
+// a list of these parts followed by the string.
 func joinText(list []any) any {
 	var s strings.Builder
 	var others []any
@@ -296,7 +296,7 @@ func newTestSession(t tb, form wireForm, cfg Config, book *lesson.Book, name str
 	}
 }
 
-// send sends the history as the next turn, and checks that the previous request's messages are a prefix of the new
+// send sends the history as the next turn. It checks that the previous request's messages are a prefix of the new
 // messages.
 func (s *testSession) send() Plan {
 	s.t.Helper()
@@ -304,7 +304,7 @@ func (s *testSession) send() Plan {
 	return p
 }
 
-// sendBody is like send, for the given body.
+// sendBody is like send, but sends the given body.
 func (s *testSession) sendBody(body []byte) Plan {
 	s.t.Helper()
 	before := s.sent
@@ -320,7 +320,7 @@ func (s *testSession) sendBody(body []byte) Plan {
 	return p
 }
 
-// plan sends a body without comparing the messages with the previous request.
+// plan sends a body, but does not compare the messages with those of the previous request.
 func (s *testSession) plan(body []byte) Plan {
 	s.t.Helper()
 	s.now = s.now.Add(time.Second)
@@ -343,7 +343,7 @@ func (s *testSession) plan(body []byte) Plan {
 	return p
 }
 
-// addsOnly reports whether changed is body with insertions.
+// addsOnly reports whether changed is body with nothing but insertions.
 func addsOnly(body, changed []byte) bool {
 	for i := range body {
 		at := bytes.IndexByte(changed, body[i])
@@ -357,7 +357,7 @@ func addsOnly(body, changed []byte) bool {
 
 func (s *testSession) endTurn() { s.rec.AddReply(&wire.Reply{Complete: true}) }
 
-// restart stores the session's record and reads it again, as after a restart of the server.
+// restart stores the session's record and reads it again, as happens when the server restarts.
 func (s *testSession) restart() {
 	s.t.Helper()
 	row, err := s.rec.Row(func(s string) (string, bool) { return s, true })

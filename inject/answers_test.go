@@ -11,7 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// newTurnRequests returns two requests of one conversation: the newest message is a user message, then a tool result.
+// newTurnRequests returns two requests of one conversation. The newest message is a user message in the first request,
+// and a tool result in the second.
 func newTurnRequests(d wire.Dialect) (text, result string) {
 	switch d {
 	case wire.Messages:

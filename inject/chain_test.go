@@ -26,7 +26,7 @@ func newHop(name string, style inject.Style) *hop {
 	}
 }
 
-// sendThrough returns the body that the proxy sends on.
+// sendThrough sends a body through the proxy, and returns the body that the proxy sends on.
 func (h *hop) sendThrough(t *testing.T, book *lesson.Book, d wire.Dialect, body string) string {
 	t.Helper()
 	req, err := wire.Parse(d, []byte(body))

@@ -7,7 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// With previous_response_id, equal words after a reply are a new turn. The provider already has the first turn's block.
+// If a request has a previous_response_id, the same words after a reply are a new turn. The provider already has the
+// first turn's block.
 func TestRepeatedMessageAfterReplyStartsTurn(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	s.plan([]byte(`{"model":"m","input":"hello"}`))
@@ -40,7 +41,7 @@ func TestRepeatedInputIsRetryBeforeReply(t *testing.T) {
 func TestEachDeltaRequestGetsInstructionsBlock(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, next string
-		edits       int // edits to the next request
+		edits       int // number of edits to the next request
 	}{
 		"instructions in both requests":       {`"instructions":"Be good.","input":"please deploy"`, `"instructions":"Be good.",`, 1},
 		"no system prompt":                    {`"input":"please deploy"`, ``, 1},

@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// similarBook returns a book with 200 captured sessions, and a lesson that is similar to similarWords without an exact
-// match.
+// similarBook returns a book with 200 captured sessions. The book has a lesson that is similar to similarWords, but
+// does not match them exactly.
 func similarBook(allowsSimilarity bool) *lesson.Book {
 	traffic := lesson.NewTraffic()
 	for i := range lesson.LikeSessions {

@@ -35,8 +35,9 @@ func repeatNumbered(n int, piece string) string {
 	return b.String()
 }
 
-// requestWithCalls returns a request with n failed tool calls. idFormat is the call id, with %d for the call's number.
-// If interleaved is true, each call is followed by its result. Otherwise, all calls come first, and then all results.
+// requestWithCalls returns a request with n failed tool calls. idFormat is the call id, with %d in place of the call's
+// number. If interleaved is true, each call is followed by its result. Otherwise, all calls come first, and then all
+// results.
 func requestWithCalls(d wire.Dialect, n int, idFormat string, interleaved bool) string {
 	call, result := `{"id":"`+idFormat+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+idFormat+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
@@ -59,7 +60,7 @@ func requestWithCalls(d wire.Dialect, n int, idFormat string, interleaved bool) 
 	list := before + "," + open + repeatNumbered(n, call) + end + "," + wrap(repeatNumbered(n, result))
 	if interleaved {
 		list = before + "," + repeatNumbered(n, open+call+end+","+wrap(result))
-		list = strings.ReplaceAll(list, "make ", "make all #") // different calls with a long common prefix
+		list = strings.ReplaceAll(list, "make ", "make all #") // so that the calls differ, but have a long common prefix
 	}
 	return `{"` + key + `":[` + list + `]}`
 }
@@ -138,7 +139,7 @@ func newPipeline() pipeline {
 	}
 }
 
-// process processes a request twice: with a new history, then with a known history.
+// process processes a request twice, first with a new history and then with a known history.
 func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -171,7 +172,7 @@ func (p pipeline) process(t testing.TB, d wire.Dialect, body []byte) {
 	}
 }
 
-// minDuration returns the shortest of several runs with a request of size n.
+// minDuration returns the duration of the shortest of several runs with a request of size n.
 func (p pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 	t.Helper()
 	body := []byte(s.body(n))
@@ -185,8 +186,8 @@ func (p pipeline) minDuration(t testing.TB, s shape, n int) time.Duration {
 	return shortest
 }
 
-// With linear cost, a request four times as long takes four times as long. The test allows twice that plus 5 ms, and
-// measures up to six times.
+// If the cost is linear, a request that is four times as long takes four times as much time. The test allows twice that
+// time plus 5 ms, and measures up to six times.
 func TestCostIsLinear(t *testing.T) {
 	const n, sizeFactor, maxTimeFactor = 1000, 4, 8
 	if testing.Short() {

@@ -12,7 +12,7 @@ import (
 
 const loopMark = "[LOOP DETECTED]"
 
-// The first warning follows the second equal failure, and the second warning follows two failures later.
+// The first warning comes after the second equal failure, and the second warning two failures later.
 func TestLoopIsCountedOnceWithTwoWarnings(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {

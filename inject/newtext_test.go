@@ -15,7 +15,8 @@ import (
 	"precept/internal/wire"
 )
 
-// BenchmarkNewText measures half a megabyte of new text, spread differently over the messages.
+// BenchmarkNewText measures requests with half a megabyte of new text, which is spread over the messages in different
+// ways.
 func BenchmarkNewText(b *testing.B) {
 	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i) // and so on, as code goes\n\t}\n}\n"
 	quote := func(s string) string { x, _ := json.Marshal(s); return string(x) }

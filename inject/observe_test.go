@@ -32,8 +32,8 @@ func (s *testSession) endTurnWithUsage(input, output int) {
 	s.rec.RecordActivity(s.now)
 }
 
-// Errors count only after the pick, the turn that chose the lesson: the failed call that triggers the lesson does not
-// count, and each later failed call counts once.
+// Errors count only after the pick (the turn in which the lesson was chosen). The failed call that triggers the lesson
+// does not count, and each later failed call counts once.
 func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	for _, form := range forms() {
 		var seen [2]trial.Measurement
@@ -78,8 +78,8 @@ func TestOutcomesAreMeasuredEquallyInBothArms(t *testing.T) {
 	}
 }
 
-// An upstream can refuse a request with a lesson. Without the failures after the refusal, the lesson would seem better
-// than it is.
+// An upstream can refuse a request with a lesson. If the failures after the refusal did not count, the lesson would
+// seem better than it is.
 func TestRefusedSessionIsObservedToItsEnd(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(newErrorLesson("wait", "omega lock")), "s")
 	s.agent.addUserMessage("build")

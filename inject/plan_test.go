@@ -71,7 +71,7 @@ func TestSuccessfulToolResultMatchesNoLesson(t *testing.T) {
 	}
 }
 
-// A harness wraps the user's request in a template. The block precedes the whole message.
+// A harness wraps the user's request in a template. The block is inserted before the whole message.
 func TestLessonsMatchUserRequestNotTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
@@ -202,7 +202,7 @@ func TestManyMatchesStayWithinLimits(t *testing.T) {
 	}
 }
 
-// K limits the lessons in a turn. A session gets at most twice as many.
+// A turn gets at most K lessons, and a session at most twice as many.
 func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	var all []*lesson.Lesson
 	for i := range 9 {
@@ -286,7 +286,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 	}
 }
 
-// A category has the agent, the model family and the length of the first message (s: short).
+// A category consists of the agent, the model family and the length of the first message (s means short).
 func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	s.agent.addUserMessage("short")
@@ -425,7 +425,7 @@ func TestMainAgentKeepsBlockAfterSubAgent(t *testing.T) {
 	}
 }
 
-// A delta request contains only new items, because the provider keeps the history. A block is therefore sent only in
+// A delta request contains only new items, because the provider keeps the history. Therefore a block is sent in only
 // one request, in the turn that made it. A request with the full list gets all blocks.
 func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	cfg := injectAll()

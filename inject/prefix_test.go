@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// manyLessons returns ten lessons with different texts in each edition.
+// manyLessons returns ten lessons, whose texts are different in each edition.
 func manyLessons(edition string) *lesson.Book {
 	var all []*lesson.Lesson
 	for i := range 10 {

@@ -25,8 +25,8 @@ func lessonLines(block, slug string) string {
 	return strings.Join(out, "\n")
 }
 
-// An injected lesson has the same text whatever other lessons match. Other lessons can only leave too little
-// room for the lesson.
+// An injected lesson has the same text, whichever other lessons match. The only effect of other lessons is that they
+// can leave too little room for the lesson.
 func TestLessonTextIgnoresOtherMatches(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, notFitting := map[string]string{}, 0, 0
@@ -99,8 +99,8 @@ func TestArmIncludesPresentation(t *testing.T) {
 	}
 }
 
-// If the lesson's advice harms, the lesson is presented as a caution: a warning against the advice. The chooser expects
-// harm from the advice, but not from the caution.
+// If the lesson's advice does harm, the lesson is presented as a caution, which warns against the advice. The chooser
+// expects harm from the advice, but not from the caution.
 func TestCautionStartsANewArm(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")

@@ -25,7 +25,7 @@ const noControl, allControl = 0.0, 1.0
 // rulesFile is a system prompt that contains both sections.
 const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + styleSection + "\n## Last\nx"
 
-// newMeasuringRegistry returns a registry with a section for each text, measured since noon.
+// newMeasuringRegistry returns a registry with a section for each text. The sections have been measured since noon.
 func newMeasuringRegistry(t *testing.T, texts ...string) *rules.Registry {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), rules.RegistryName)
@@ -60,7 +60,7 @@ type sectionSession struct {
 	noLearning bool
 }
 
-// newSectionSession returns a session that is in the control group with the probability control.
+// newSectionSession returns a session. With the probability control, the session is in the control group.
 func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	id := session.NamedID("default", session.NamespaceSession, name)
@@ -268,7 +268,7 @@ func TestExcludedSessionKeepsSectionCuts(t *testing.T) {
 	}
 }
 
-// A session with a measured section is left out when treated and control sessions are compared.
+// A session with a measured section is left out of the comparison between treated and control sessions.
 func TestMeasuredSectionSetsHasMeasuredRules(t *testing.T) {
 	registry := newMeasuringRegistry(t, testSection)
 	for _, control := range []float64{noControl, allControl} {

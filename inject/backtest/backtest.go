@@ -75,7 +75,7 @@ type LikenessExample struct {
 
 // MeanRewards holds the mean rewards for sessions with a match and for the other sessions.
 type MeanRewards struct {
-	MeanMatched       *float64 `json:"mean_fired"` // null without a rewarded session
+	MeanMatched       *float64 `json:"mean_fired"` // null if there is no rewarded session
 	RewardedMatched   int      `json:"told_fired"` // rewarded sessions with a match
 	MeanUnmatched     *float64 `json:"mean_rest"`  // null without a rewarded session
 	RewardedUnmatched int      `json:"told_rest"`  // rewarded sessions without a match

@@ -91,7 +91,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 }
 
-// An error's tool comes from the call in an earlier reply. The assistant's text is left out.
+// The tool of an error is taken from the call in an earlier reply. The assistant's text is left out.
 func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	raw := func(items ...string) (out []json.RawMessage) {
 		for _, i := range items {

@@ -10,7 +10,8 @@ import (
 	"precept/internal/sample"
 )
 
-// endpointLesson returns a lesson that resembles similarSentence, although no keyword occurs in the sentence.
+// endpointLesson returns a lesson that resembles similarSentence, although none of its keywords occurs in that
+// sentence.
 func endpointLesson() *lesson.Lesson {
 	return &lesson.Lesson{
 		Slug: "keep-old-endpoints", Title: "Keep the old endpoint beside the new one.", State: lesson.Quarantined,

@@ -24,7 +24,7 @@ func runBacktest(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backt
 	return run.Result(l.Slug)
 }
 
-// A captured session names the agent, but not the role or skill. One matching target suffices.
+// A captured session names the agent, but not the role or the skill. It is enough if one target matches.
 func TestUnknownRoleAndSkillCountAsMatch(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -219,7 +219,7 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 	return l, err
 }
 
-const maxEvidence = 50 // references in a lesson
+const maxEvidence = 50 // maximum number of references in a lesson
 
 // Withdraw archives a program's lesson in the scope.
 func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {

@@ -75,7 +75,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 			_, errs[i] = b.Propose(ctx, p)
 		})
 	}
-	m.onCommit = func() { // during the first commit
+	m.onCommit = func() { // called during the first commit
 		for i := 1; i < n; i++ {
 			write(i)
 		}
@@ -220,7 +220,7 @@ func TestIndexKeepsPreviousCounts(t *testing.T) {
 	}
 }
 
-// The quota counts the writes in the shared log: refused proposals count, the writes of people do not.
+// The quota counts the writes in the shared log. Refused proposals count, but people's writes do not.
 func TestQuotaIsSharedByReplicas(t *testing.T) {
 	current := noon()
 	clock := func() time.Time { return current }
@@ -308,13 +308,13 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(current) != string(text) {
 		t.Errorf("two.md: Lstat = %+v, %v, want a link; target = %q, %v, want %q", info, err, current, readErr, text)
 	}
-	// With an unwritable log, Put returns an error after the lesson and the index are written.
+	// If the log cannot be written, Put returns an error after it has written the lesson and the index.
 	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
 		t.Fatal(err)
 	}
 	_, err = b.Put(t.Context(), "three.md", lessonText(t, "three"), "me")
 	if err == nil || !strings.Contains(err.Error(), "the lessons were written") || errors.Is(err, bank.ErrChanged) {
-		t.Errorf("Put with an unwritable log: err = %v, want \"the lessons are written\"", err)
+		t.Errorf("Put with an unwritable log: err = %v, want \"the lessons were written\"", err)
 	}
 	if got := listSlugs(t, b); got != "one three two" {
 		t.Errorf("lessons = %q, want \"one three two\"", got)

@@ -116,7 +116,7 @@ func TestReindexIncludesManuallyAddedFiles(t *testing.T) {
 	}
 }
 
-// A new lesson cannot have an archived lesson's slug, because the archived lesson could then not be restored.
+// A new lesson cannot have the slug of an archived lesson, because otherwise the archived lesson could not be restored.
 func TestArchivedSlugIsReserved(t *testing.T) {
 	b, _ := newDirectoryBank(t, "one", "two")
 	ctx := t.Context()

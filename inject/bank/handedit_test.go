@@ -44,7 +44,7 @@ func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, scan func() []less
 	}
 }
 
-// Outside a git repository, only the file's modification time tells when an edit was made.
+// Outside a git repository, only the file's modification time shows when an edit was made.
 func TestManualEditUsesFileModTime(t *testing.T) {
 	_, dir, scan := newBankWithScan(t)
 	path, at := filepath.Join(dir, "one.md"), time.Date(2030, 5, 6, 7, 8, 9, 0, time.UTC)

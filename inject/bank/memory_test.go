@@ -22,7 +22,7 @@ type memory struct {
 	version int
 	commits []bank.Change
 
-	onCommit  func() // called once, in the next commit
+	onCommit  func() // called once, during the next commit
 	commitErr error
 	tailErr   error
 }
@@ -86,7 +86,7 @@ func newMemoryBank(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	return bank.New(bank.Options{Storage: m, Now: noon}), m
 }
 
-// The suite must not require what only a directory or Redis can do.
+// The suite must not require anything that only a directory or Redis can do.
 func TestMemoryPassesTheBankSuite(t *testing.T) {
 	banktest.Run(t, func(*testing.T) bank.Storage { return &memory{texts: map[string][]byte{}} })
 }

@@ -45,7 +45,7 @@ func TestEntryFieldsAreLimited(t *testing.T) {
 	}
 }
 
-// A field has neither control characters nor characters that terminals and browsers hide. The error pattern of the
+// A field has no control characters and no characters that terminals and browsers hide. The error pattern of the
 // entry's lesson is a part of the error.
 func TestEntryFieldsBecomeCleanLines(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
@@ -81,7 +81,7 @@ func TestEntryFieldsBecomeCleanLines(t *testing.T) {
 	})
 }
 
-// The trace, a log of all calls, has a line for each Record call, without the entry.
+// The trace is a log of all calls. It has a line for each Record call, without the entry.
 func TestRecordingKnownEntryDoesNotWriteFile(t *testing.T) {
 	l := newLedger(t, "# Agent\n")
 	record(t, l, newEntry(1))

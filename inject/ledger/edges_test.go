@@ -9,7 +9,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// failureLines returns the failures from a tool that ran in /home/dev/shop, one per line.
+// failureLines returns the failures from a tool that ran in /home/dev/shop, with one failure per line.
 func failureLines(text string) string {
 	var got []string
 	for _, f := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
@@ -18,7 +18,7 @@ func failureLines(text string) string {
 	return strings.Join(got, "\n")
 }
 
-// The output ends in the middle if the pipe was closed.
+// If the pipe was closed, the output ends in the middle.
 func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"ruff, cut before the position", "F401 `os` imported but unused", ""},
@@ -126,7 +126,7 @@ func TestFailuresExcludesUnrelatedLines(t *testing.T) {
 	}
 }
 
-// A new entry directly follows a list. After any other text, a blank line precedes the entry.
+// A new entry directly follows a list. After any other text, there is a blank line before the entry.
 func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	for last, blank := range map[string]bool{
 		"- by hand": false, "* by hand": false, "+ by hand": false, "- by hand\n  and more": false, "- by hand\n\tand more": false,

@@ -143,7 +143,7 @@ func TestCommandNameDecidesUnknownOutputFormat(t *testing.T) {
 	}
 }
 
-// Failures must not panic on any output, because precept verify would then not return the command's exit status.
+// Failures must not panic on any output, because otherwise precept verify would not return the command's exit status.
 func FuzzFormats(f *testing.F) {
 	for _, text := range []string{
 		"a.rb:4:1: C: Extra blank line.\n^\n", "\na.css\n  46:3   ✖  Unexpected unit\n\n", "[error] a.scala:6: b\n[error]   ^\n", "a.py:1 at module level:\n        D100: c\n",

@@ -33,7 +33,7 @@ func TestRecordDoesNotOpenPipeAsLedger(t *testing.T) {
 		select {
 		case <-done:
 			ended = true
-		default: // fails, unless Record has opened the pipe for reading
+		default: // the write fails unless Record has opened the pipe for reading
 			if w, err := os.OpenFile(l.Path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 				t.Error("Record opened the pipe")
 				_ = w.Close()

@@ -177,7 +177,8 @@ func TestRecordKeepsAllOtherBytes(t *testing.T) {
 			prefix++
 		}
 		if !strings.HasSuffix(after, before[prefix:]) {
-			// The common prefix may include a part of the inserted text. Then a shorter prefix and a longer suffix fit.
+			// The common prefix may include a part of the inserted text. In that case, a shorter prefix and a longer
+			// suffix match.
 			for prefix >= 0 && !(strings.HasPrefix(after, before[:prefix]) && strings.HasSuffix(after, before[prefix:])) {
 				prefix--
 			}

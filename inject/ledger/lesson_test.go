@@ -7,7 +7,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// Manually written lines surround the recorded entries.
+// The file has hand-written lines before and after the recorded entries.
 func TestEntriesReadsRecordedEntries(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
 		l := newLedger(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))

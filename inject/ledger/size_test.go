@@ -21,7 +21,7 @@ func threadCPU(t *testing.T) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// With a file four times as large, Record can take up to 8 times the CPU time, plus 5 ms.
+// If the file is four times as large, Record may take up to 8 times the CPU time, plus 5 ms.
 func TestRecordCostIsLinearInFileSize(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures CPU time with a 5 MB file")

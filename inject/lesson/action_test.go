@@ -72,7 +72,7 @@ func TestApplyActionSetsStateAndPlan(t *testing.T) {
 	}
 }
 
-// Earlier precept versions wrote no former_state, and wrote some paused lessons as quarantined, with a content hash.
+// Earlier releases did not write former_state, and wrote some paused lessons as quarantined with a content hash.
 func TestActionsAcceptFilesFromEarlierVersions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
@@ -92,7 +92,7 @@ func TestActionsAcceptFilesFromEarlierVersions(t *testing.T) {
 		{"state: archived", Restore, Archived, Paused},
 		{"state: archived, trial_epsilon: 0.4, content_hash: " + hash, Restore, Archived, Paused},
 		{"state: archived, source: distill", Restore, Archived, Paused},                                               // never approved
-		{"state: paused, former_state: active, source: distill, content_hash: \"0011\"", Resume, Paused, Quarantined}, // edited since
+		{"state: paused, former_state: active, source: distill, content_hash: \"0011\"", Resume, Paused, Quarantined}, // edited since the approval
 	} {
 		text := strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+tc.metadata+"}}\nevidence:", 1)
 		book, problems, _ := NewTexts("bank").Load(map[string][]byte{"look-twice.md": []byte(text)})

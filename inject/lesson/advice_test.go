@@ -254,7 +254,7 @@ func hasRoleMarker(l *Lesson) bool {
 	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)
 }
 
-// Removing text from a lesson must not join pieces into a role marker.
+// If text is removed from a lesson, the pieces around it must not form a role marker.
 func TestBlockHasNoRoleMarkers(t *testing.T) {
 	tokens := rapid.SampledFrom(roleTokens())
 	rapid.Check(t, func(rt *rapid.T) {

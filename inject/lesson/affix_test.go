@@ -2,8 +2,8 @@ package lesson
 
 import "testing"
 
-// An affix is a particle, article or preposition attached to a word. A keyword does not match a different word that
-// only begins or ends like the keyword.
+// An affix is a particle, article or preposition that is attached to a word. A keyword does not match another word that
+// merely begins or ends like the keyword.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, tc := range []struct {
 		language, phrase string

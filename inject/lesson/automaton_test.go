@@ -66,7 +66,7 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 }
 
 func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
-	long := strings.Repeat("a_", 100_000) // the underscores prevent a classification as encoded data
+	long := strings.Repeat("a_", 100_000) // because of the underscores, the text is not classified as encoded data
 	b := NewBook([]*Lesson{lessonWithKeywords("stars", "a*a*a*a*z"), lessonWithKeywords("reach", "start*end")})
 	if got := matchedSlugs(b, &Query{Words: []string{long}}); len(got) != 0 {
 		t.Errorf("a word with %d characters and no z matches %q, want none", len(long), got)

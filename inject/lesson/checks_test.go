@@ -52,7 +52,7 @@ func TestChecksWarnAboutBroadAndDeadTriggers(t *testing.T) {
 		if got := findingCodes(lint(NewBook([]*Lesson{l}))); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: findings = %q, want %q", tc.name, got, tc.want)
 		}
-		l.Approval.Source = "api" // in a lesson from a program, an overbroad trigger is an error
+		l.Approval.Source = "api" // an overbroad trigger is an error in a lesson from a program
 		got := findingCodes(lint(NewBook([]*Lesson{l})))
 		for i, want := range tc.want {
 			if want = strings.Replace(want, "warning trigger_overbroad", "error trigger_overbroad", 1); got[i] != want {

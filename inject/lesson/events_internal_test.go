@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The kernel can refuse a watch, for example because of a limit. OnPolling is called once with the reason.
+// The kernel can refuse a watch, for example because of a limit. OnPolling must be called once with the reason.
 func TestRefusedWatchFallsBackToPolling(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

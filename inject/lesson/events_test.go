@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// runWithKernelEvents runs fn with a watcher in real time. Without an event, the watcher walks only every 6 s, and
-// waitForUpdate fails after 2 s. So a change without an event fails the test.
+// runWithKernelEvents runs fn with a watcher in real time. Without an event, the watcher walks only every 6 s, but
+// waitForUpdate fails after 2 s. So the test fails if there is no event for a change.
 func runWithKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) {
 	t.Helper()
 	updates := make(chan update, 100)

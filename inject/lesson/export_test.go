@@ -1,7 +1,7 @@
 package lesson
 
-// SkippedPatterns returns the injection patterns that match text but are skipped by the scan. The scan skips a pattern
-// if text has none of the pattern's words.
+// SkippedPatterns returns the injection patterns that match text, but that the scan skips because text has none of
+// their words.
 func SkippedPatterns(text string) (patterns []string) {
 	shown := keepVisible(stripANSI(text))
 	plain := lowerCompatible(shown)

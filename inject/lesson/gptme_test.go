@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// gptmeText returns a gptme file with the given lines below the key "match".
+// gptmeText returns a gptme file with the given lines below the "match" key.
 func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
 
-// Lesson files have precept's own format (AIP-11) or gptme's. A * between blanks matches one word in a gptme file, but
-// only a literal * in an AIP-11 file. A book can contain both.
+// A lesson file is in the AIP-11 format or in gptme's format, and a book can contain both. A * between blanks matches
+// one word in a gptme file, but only a literal * in an AIP-11 file.
 func TestStarMatchesWordOnlyInGptmeFormat(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := lessonWithKeywords("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
@@ -45,7 +45,7 @@ func TestStarMatchesWordOnlyInGptmeFormat(t *testing.T) {
 	}
 }
 
-// CheckBook also reports unsupported keys below the key "match".
+// CheckBook also reports unsupported keys below the "match" key.
 func TestGptmeFindingsNameGptmeFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checker{

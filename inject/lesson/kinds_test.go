@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonForErrorKinds returns a lesson file with error kinds. An error kind, such as command-not-found, groups the
-// wordings that different tools have for one error.
+// lessonForErrorKinds returns a lesson file with error kinds. An error kind, such as command-not-found, covers the
+// wordings that different tools have for the same error.
 func lessonForErrorKinds(slug, kinds string, replaced ...string) string {
 	return lessonFile(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }
@@ -116,7 +116,7 @@ func TestLessonsWithSameErrorKindContradict(t *testing.T) {
 	}
 }
 
-// A caution shows what to avoid. An agent would take an instruction in a caution for something to avoid.
+// A caution says what to avoid, so an agent would take an instruction in a caution for something to avoid.
 func TestInstructionInCautionAdviceIsReported(t *testing.T) {
 	t.Parallel()
 	for advice, hasInstruction := range map[string]bool{

@@ -12,7 +12,7 @@ func TestEditChangesOneFieldInAnyLayout(t *testing.T) {
 	const state = "\nmetadata:\n  precept:\n    state: quarantined\n    source: import\n"
 	quarantine := func(l *lesson.Lesson) { l.State = lesson.Quarantined }
 	for _, tc := range []struct {
-		name, from, to string // before and after the edit
+		name, from, to string // text before and after the edit
 		change         func(*lesson.Lesson)
 	}{
 		{"added field", "outcome: success", "outcome: success", func(l *lesson.Lesson) { l.Trigger.Tools = []string{"browser"} }},
@@ -58,7 +58,7 @@ func TestEditChangesOneFieldInAnyLayout(t *testing.T) {
 	}
 }
 
-// replacementFor returns arguments for lessonFile that replace the lines with the same key.
+// replacementFor returns arguments for lessonFile that replace the lines that have the same keys as the given lines.
 func replacementFor(lines string) []string {
 	first, _, _ := strings.Cut(strings.TrimSpace(lines), " ")
 	for _, original := range []string{"outcome: success\nevidence:", "outcome: success", "title: Check the page before clicking", "      keywords: [load more]", "  - kind: run\n    ref: r1"} {

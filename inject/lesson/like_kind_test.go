@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A request kind, such as a release, groups differently worded requests.
+// A request kind, such as a release, covers requests with different wordings.
 func TestLessonMatchesSameKindRequests(t *testing.T) {
 	newLesson := func(slug string, keywords ...string) *Lesson {
 		return &Lesson{Slug: slug, Title: "Follow the checklist of " + slug + ".", State: Active, Trigger: Trigger{Keywords: keywords, ByLikeness: true}}

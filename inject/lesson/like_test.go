@@ -15,7 +15,7 @@ const (
 	matchRate      = 0.005 // highest share of captured sentences that reach a lesson's threshold
 )
 
-// paraphrase pairs a lesson with a user text that has the meaning of a keyword in other words.
+// paraphrase pairs a lesson with a user text that expresses one of the lesson's keywords in other words.
 type paraphrase struct {
 	lesson *Lesson
 	text   string
@@ -46,7 +46,8 @@ func readParaphrases(t testing.TB, name string) (all []paraphrase) {
 	return all
 }
 
-// capturedTraffic returns sessions unrelated to the tests' lessons. WithLikeness computes the thresholds from them.
+// capturedTraffic returns sessions that are unrelated to the lessons in the tests. WithLikeness computes the thresholds
+// from these sessions.
 func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	t.Helper()
 	requests, traffic := readLines(t, "likeness_requests.txt"), NewTraffic()
@@ -56,8 +57,8 @@ func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	return traffic
 }
 
-// likeBook returns a book with the lessons in likeness.tsv, and the paraphrases. The book matches by likeness: a text
-// matches if it resembles a lesson, even without a keyword.
+// likeBook returns the paraphrases in likeness.tsv, and a book with their lessons. The book matches by likeness: a text
+// matches a lesson that it resembles, even if it contains no keyword.
 func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	t.Helper()
 	all := paraphrases(t)

@@ -9,7 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// findingsAbout checks a book with file, the lesson the-one, and returns the lesson's findings as "code field".
+// findingsAbout checks a book with file, which is the lesson the-one. It returns that lesson's findings as "code
+// field".
 func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}
@@ -43,7 +44,7 @@ func TestChecksReportHitsButNotNearMisses(t *testing.T) {
 		name                      string
 		want                      string         // finding
 		hit, nearMiss             string         // lesson with the finding, lesson that barely avoids it
-		hitChecks, nearMissChecks lesson.Checker // hitChecks apply to both lessons if nearMissChecks has no Backtest
+		hitChecks, nearMissChecks lesson.Checker // if nearMissChecks has no Backtest, hitChecks apply to both lessons
 		others                    []string
 	}{
 		{name: "stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), nearMiss: keywords("please sir")},
@@ -109,7 +110,7 @@ func TestContradictionNeedsCommonAudience(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		yes, no   []string // replacements in the two contradicting lessons
-		different bool     // no common audience, so no contradiction
+		different bool     // the lessons have no common audience, so they do not contradict each other
 	}{
 		{name: "anyone"},
 		{name: "one tenant", yes: []string{"outcome", scoped("acme", "coder")}, no: []string{"outcome", scoped("acme", "coder")}},

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// With the race detector, sync.Pool drops items at random, and Match allocates them again.
+// If the race detector is on, sync.Pool drops items at random, and Match allocates them again.
 func TestMatchAllocations(t *testing.T) {
 	b := NewBook([]*Lesson{lessonWithKeywords("a-a", "alpha beta"), lessonWithKeywords("b-b", "gamma*")})
 	miss, hit := &Query{Words: []string{strings.Repeat("nothing here ", 500)}}, &Query{Words: []string{"alpha beta"}}

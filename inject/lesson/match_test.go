@@ -20,7 +20,7 @@ func lessonWithKeywords(slug string, keywords ...string) *Lesson {
 	return lessonWithTrigger(slug, Trigger{Keywords: keywords})
 }
 
-// matchedSlugs returns each match as "slug@call", without a call for a match in the user text.
+// matchedSlugs returns each match as "slug@call". The call is empty for a match in the user text.
 func matchedSlugs(b *Book, q *Query) []string {
 	var out []string
 	for _, h := range b.Match(q) {
@@ -256,8 +256,8 @@ func TestConcurrentMatchesAreIndependent(t *testing.T) {
 	wg.Wait()
 }
 
-// naiveMatch is a slow reference matcher that tries every position and every star length. It shares only folding and
-// classifying characters with the real matcher.
+// naiveMatch is a slow reference matcher that tries every position and every star length. It shares only the folding
+// and the classification of characters with the real matcher.
 func naiveMatch(phrase, text string) bool {
 	folded := func(s string) []rune {
 		var out []rune
@@ -384,7 +384,8 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// If a match needs more work than maxWork, no lesson matches. A text that repeats a phrase of 3000 lessons needs less.
+// If a match needs more work than maxWork, no lesson matches. A text that repeats a phrase of 3000 lessons needs less
+// work.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {

@@ -6,7 +6,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// After an invalid text, each reader keeps the last valid version that this reader loaded.
+// If a text becomes invalid, each reader keeps the last valid version that this reader has loaded.
 func TestTextsShareParsedLessons(t *testing.T) {
 	t.Parallel()
 	const name = "retry.md"

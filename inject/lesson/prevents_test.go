@@ -26,7 +26,7 @@ metadata: {precept: {prevents: [port-in-use, "address already taken"]}}
 Stop the old server first.
 `
 
-// parsePreventing returns the lesson in preventingFile, and the lesson without the key prevents.
+// parsePreventing returns the lesson in preventingFile, and the same lesson without the prevents key.
 func parsePreventing(t *testing.T) (l, plain *lesson.Lesson) {
 	t.Helper()
 	withoutKey := strings.Replace(preventingFile, `metadata: {precept: {prevents: [port-in-use, "address already taken"]}}`+"\n", "", 1)
@@ -38,8 +38,8 @@ func parsePreventing(t *testing.T) (l, plain *lesson.Lesson) {
 	return l, plain
 }
 
-// The key prevents lists the errors that a lesson prevents. The content hash does not cover the key, so adding it keeps
-// an approval.
+// The prevents key lists the errors that a lesson prevents. The content hash does not cover this key, so adding the key
+// keeps an approval valid.
 func TestShouldPreventMatchesKindsAndPhrases(t *testing.T) {
 	l, plain := parsePreventing(t)
 	if !l.IsAboutError() || plain.IsAboutError() || plain.ContentHash != l.ContentHash {

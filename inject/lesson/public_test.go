@@ -323,7 +323,7 @@ func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 	}
 	next := map[string]int{}
 	for line := range strings.Lines(string(raw)) {
-		if line == "\n" { // from a writer that found an unfinished line
+		if line == "\n" { // written by a writer that found an unfinished line
 			continue
 		}
 		var e lesson.Event
@@ -342,7 +342,7 @@ func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 	}
 }
 
-// A file that becomes unreadable keeps its lesson only if the file was valid before.
+// If a file becomes unreadable, its lesson stays only if the file was valid before.
 func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
@@ -371,7 +371,7 @@ func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	}
 }
 
-// A planned trial ends after a number of picks: at least 20 with the lesson, and at least 20 without.
+// A planned trial ends after a number of picks, which must include at least 20 with the lesson and at least 20 without.
 func TestValidateLimitsPlannedPicks(t *testing.T) {
 	for _, tc := range []struct {
 		plan  lesson.TrialPlan

@@ -56,7 +56,7 @@ func validFrontmatter() map[string]any {
 	}
 }
 
-// formatLessonFile returns a lesson file with v as frontmatter, in JSON, which is valid YAML.
+// formatLessonFile returns a lesson file with v as the frontmatter. The frontmatter is JSON, which is valid YAML.
 func formatLessonFile(tb testing.TB, v any) string {
 	tb.Helper()
 	js, err := json.Marshal(v)

@@ -7,7 +7,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// The scan skips a pattern if the text has none of the pattern's words. So each text that matches must have one.
+// The scan skips a pattern if the text has none of the pattern's words. So each text that matches a pattern must have
+// one of its words.
 func TestScanTriesEveryMatchingPattern(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {

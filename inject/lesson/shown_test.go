@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// manualFile returns a hand-written lesson file with the lines extra in the frontmatter.
+// manualFile returns a hand-written lesson file with the lines in extra added to the frontmatter.
 func manualFile(slug, extra, body string) string {
 	return "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Look twice\ntrigger:\n  description: when in doubt\n  metadata: {precept: {keywords: [in doubt]}}\n" +
 		"outcome: success\nevidence: [{kind: run, ref: one, note: it went well}]\n" + extra + "---\n" + body

@@ -35,7 +35,7 @@ Read the page id again.
 
 func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + body }
 
-// A problem names the file, the line and a remedy. The remaining files are loaded.
+// A problem names the file, the line and a remedy. All other files are loaded.
 func TestUnusualFileLoadsOrReportsProblem(t *testing.T) {
 	t.Parallel()
 	const rule = "# Look\n\n## Rule\nLook twice.\n"
@@ -126,7 +126,7 @@ func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "deep.md"), lessonFile("deep"))
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), lessonFile("deeper"))
 	writeFile(t, in(".hidden", "x.md"), lessonFile("hidden"))
-	for i := range 20 { // each link leads to a folder that contains all links
+	for i := range 20 { // each link leads to a folder that contains all of the links
 		makeSymlink(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
 	}
 	makeSymlink(t, dir, in("all"))

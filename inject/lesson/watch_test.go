@@ -24,7 +24,7 @@ type update struct {
 	book     *lesson.Book
 }
 
-// runWithWatcher runs fn with a watcher on dir, with a fake clock.
+// runWithWatcher runs fn with a watcher on dir and a fake clock.
 func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.SecretFinder) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,7 +47,7 @@ func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-ch
 	})
 }
 
-// waitForUpdate waits two seconds for a book with the wanted titles.
+// waitForUpdate waits at most two seconds for a book with the wanted titles.
 func waitForUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	t.Helper()
 	deadline := time.After(2 * time.Second)
@@ -131,7 +131,7 @@ func TestWatcherReportsEveryChange(t *testing.T) {
 	})
 }
 
-// Kubernetes updates the files in a volume by replacing the link ..data.
+// Kubernetes updates the files in a volume by replacing the ..data link.
 func TestWatcherFollowsKubernetesVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -229,7 +229,7 @@ func TestWatcherKeepsUnreadableLessons(t *testing.T) {
 			}
 		}
 		path := filepath.Join(dir, "e.md")
-		mustSucceed(t, os.Remove(path), os.Mkdir(path, 0o750)) // a folder with the file's name proves that the file is gone
+		mustSucceed(t, os.Remove(path), os.Mkdir(path, 0o750)) // a folder with the file's name shows that the file is gone
 		waitForUpdate(t, updates, all[:4]...)
 	})
 }
@@ -244,7 +244,7 @@ func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 		t.Helper()
 		waitForUpdate(t, updates, "One")
 		assertNoUpdate(t, updates)
-		time.Sleep(950 * time.Millisecond) // next poll is between the steps
+		time.Sleep(950 * time.Millisecond) // so that the next poll is between the steps
 		whole := titledLesson("one-a", "Two") + "\nAnd much more.\n"
 		f, err := os.Create(file)
 		mustSucceed(t, err)
@@ -261,7 +261,7 @@ func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	})
 }
 
-// The watcher waits for the writer to pause, at most two seconds.
+// The watcher waits for the writer to pause, but at most two seconds.
 func TestWatcherReportsConstantlyChangingFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// A lesson about boats matches a text about a yacht from the next turn on.
+// From the next turn on, a lesson about boats matches a text about a yacht.
 func ExampleMatcher() {
 	api := httptest.NewServer(&embeddingServer{}) // similar embeddings for boats and yachts
 	defer api.Close()

@@ -24,7 +24,7 @@ type embeddingServer struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
-	override func(w http.ResponseWriter) bool // if set, can answer the request, and then returns true
+	override func(w http.ResponseWriter) bool // if set, may answer the request, and returns true if it does
 }
 
 func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,8 +54,8 @@ func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// startMatcher runs a matcher with one lesson about boats, after change has edited it. The returned channel receives
-// the reported failures.
+// startMatcher runs a matcher with one lesson about boats, which change edits before. The returned channel receives the
+// reported failures.
 func startMatcher(t *testing.T, embeddings *embeddingServer, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(embeddings)
@@ -253,7 +253,7 @@ func TestFullQueueDropsExchangesWithoutWaiting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Close()
-	for range 300 { // Run was not called
+	for range 300 { // Run was not called, so the queue fills up
 		m.Offer(exchangeWithText(session.ID{1}, "the yacht"))
 	}
 	if len(failed) != 300-256 || !strings.Contains(failed[0].Error(), "queue") || errors.Is(failed[0], context.Canceled) {

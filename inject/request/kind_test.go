@@ -54,8 +54,8 @@ func TestReadTableReportsFaults(t *testing.T) {
 
 type sentence struct{ set, kinds, text string }
 
-// readSentences reads requests with a kind. The sentences in the set "dev" were known when kinds.tsv was written. The
-// sentences in "held" were not; 56 of 70 had the right kind when first measured.
+// readSentences reads requests with their kinds. The sentences in the set "dev" were known when kinds.tsv was written.
+// The sentences in the set "held" were not; 56 of these 70 had the right kind when they were first measured.
 func readSentences(t *testing.T) (out []sentence) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.tsv")

@@ -80,7 +80,7 @@ func TestAdvanceLimitsMeasuredSections(t *testing.T) {
 	}
 }
 
-// The process must also have read the section before the session starts.
+// A session is measured only if the process has read the section before the session starts.
 func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 	s := newQueuedSection("A", "a")
 	s.State, s.Began = rules.Measuring, noon()

@@ -71,8 +71,8 @@ func TestFindReadsEachAgentsFrame(t *testing.T) {
 	}
 }
 
-// A user message after a frame can contain a section. In a frame without a known end,
-// LocateFramed finds no section.
+// A user message after a frame can contain a section. Therefore, LocateFramed finds no section in a frame without a
+// known end.
 func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	const section = "## Style\n\nUse tabs."
 	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."
@@ -104,8 +104,8 @@ func TestLocateFramedIgnoresUserMessageAfterFrame(t *testing.T) {
 	}
 }
 
-// readCaptured returns a request that was recorded from an agent, cut to the part that contains the rules files. The
-// agent had several rules files, in the home folder and in the project.
+// readCaptured returns a recorded request from an agent, cut to the part with the rules files. The agent had several
+// rules files in the home folder and in the project.
 func readCaptured(t *testing.T, agent string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "frames", agent+".txt"))

@@ -41,8 +41,8 @@ func minCPUTime(t *testing.T, f func()) time.Duration {
 	return max(shortest, time.Millisecond)
 }
 
-// A hostile prompt can have a section on each line. Eight times as many sections take about 8 times as long with linear
-// cost, and 64 times with quadratic cost. The test allows 28 times.
+// A malicious prompt can have a section on each line. Eight times as many sections take about 8 times as long if the
+// cost is linear, and 64 times as long if it is quadratic. The test allows 28 times.
 func TestScanTimeIsLinear(t *testing.T) {
 	scan := func(n int) func() {
 		file := "Instructions from: /shop/AGENTS.md\n" + manySections(n)

@@ -78,7 +78,7 @@ func TestParseReportsInvalidCommands(t *testing.T) {
 		"no signature":                   "/lesson :\ntext\n/endlesson",
 	} {
 		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Problem == "" || got[0].Signature+got[0].Text != "" {
-			t.Errorf("%s: Parse = %+v, want one command with a problem, without signature and text", name, got)
+			t.Errorf("%s: Parse = %+v, want one command with a problem and no signature or text", name, got)
 		}
 	}
 	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Problem != "" {
@@ -88,10 +88,10 @@ func TestParseReportsInvalidCommands(t *testing.T) {
 		t.Errorf("twenty commands: Parse = %+v, want %d commands, the last with a problem", got, writ.MaxCommands)
 	}
 	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Problem, "/endlesson") {
-		t.Errorf("lesson without an end: problem = %q, want a text with /endlesson", got[0].Problem)
+		t.Errorf("lesson without an end: problem = %q, want it to mention /endlesson", got[0].Problem)
 	}
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
-		t.Errorf("prose that looks like a lesson: Parse = %+v, want 2 commands, the second list", got)
+		t.Errorf("prose that looks like a lesson: Parse = %+v, want 2 commands, the second of them \"list\"", got)
 	}
 }
 
@@ -117,8 +117,8 @@ func TestAnswerNamesCommandAndResult(t *testing.T) {
 	}
 }
 
-// A model can repeat an answer or the advertisement. Commands in the surrounding text are executed, even after an
-// incomplete answer.
+// A model can repeat an answer or the advertisement. Commands in the repeated text are not executed. Commands in the
+// text around it are executed, even after an incomplete answer.
 func TestRepeatedAnswerExecutesNoCommand(t *testing.T) {
 	list := []writ.Command{{Verb: writ.List}}
 	for name, tc := range map[string]struct {
@@ -143,7 +143,7 @@ func TestParseRoundTrip(t *testing.T) {
 		words := rapid.StringMatching(`[a-zäöü#/.-]{1,12}( [a-zäöü#/.-]{1,12}){0,4}`)
 		signature, text := words.Draw(t, "signature"), words.Draw(t, "text")
 		if first, _, _ := strings.Cut(signature, " "); strings.Contains("list search delete", first) {
-			t.Skip("a verb")
+			t.Skip("the signature begins with a verb")
 		}
 		prose := rapid.SampledFrom([]string{"", "Done.\n", "```\n/lesson x: y\n```\n", "> /lesson x: y\n", "a [/lesson b\n"})
 		command := "/lesson " + signature + ": " + text
@@ -173,7 +173,7 @@ func FuzzWrit(f *testing.F) {
 				t.Fatalf("command = %+v, want at most %d signature characters and %d text characters", c, writ.MaxSignature, writ.MaxText)
 			}
 			if c.Problem == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
-				t.Fatalf("command = %+v, want a one-line signature and a text", c)
+				t.Fatalf("command = %+v, want a one-line signature and non-empty text", c)
 			}
 		}
 		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, truncated)) != 0 {
