@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// These bounds keep the lines that wait for inspection smaller than one long transcript.
+// Because of these bounds, the lines that wait for inspection need less memory than one long transcript.
 const (
 	maxInspectors     = 8
 	maxConcurrentLine = 1 << 20 // bytes; the goroutine that calls add inspects longer lines itself
@@ -25,15 +25,15 @@ type inspectors struct {
 	reportError func(start int, raw []byte, rec wire.Recording, err error)
 	judge       func(*inspectedLine) // reads and judges a line's transcript
 
-	work, ordered chan *inspectedLine // add sends each line to both; deliver reads ordered
-	pending       sync.WaitGroup      // lines not delivered yet
+	work, ordered chan *inspectedLine // add sends each line to both channels; deliver reads ordered
+	pending       sync.WaitGroup      // lines that are not delivered yet
 	running       sync.WaitGroup
 	stopped       atomic.Bool // true after emit returned an error or an inspection panicked
-	err           error       // emit's error; valid after drain
-	panicked      any         // a panic's cause; valid after drain
+	err           error       // error that emit returned; valid after drain
+	panicked      any         // cause of a panic; valid after drain
 }
 
-// inspectedLine is one JSON line, with the findings in its transcript.
+// inspectedLine is one JSON line with the findings in its transcript.
 type inspectedLine struct {
 	raw   []byte // the line, in JSON
 	start int    // line number
@@ -72,7 +72,7 @@ func (i *inspectors) add(raw []byte, start int) error {
 	return nil
 }
 
-// drain waits until the findings in all lines added so far are emitted, and returns emit's error.
+// drain waits until the findings in all lines added so far are emitted. It returns the error that emit returned.
 func (i *inspectors) drain() error {
 	i.pending.Wait()
 	if i.panicked != nil {

@@ -13,24 +13,24 @@ import (
 )
 
 // A budget is an argument that an agent changes to try the same call again: a time-out, a limit, a page, a command
-// option, search words. Calls that differ only in budgets are attempts. If several attempts have the same result, the
-// agent is in a loop, because a further budget will not change the result.
+// option or search words. Calls that differ only in budgets are attempts. If several attempts have the same result, the
+// agent is in a loop, because another budget will not change the result.
 
 const (
-	minFailedAttempts  = 3 // attempts in a loop if all failed
-	minSuccessAttempts = 3 // attempts in a loop if all succeeded
+	minFailedAttempts  = 3 // number of attempts in a loop if all of them failed
+	minSuccessAttempts = 3 // number of attempts in a loop if all of them succeeded
 )
 
-// countAttempts counts the newest call and the attempts before it, up to an attempt with a different result, or another
-// call that may have changed something. budgetsDiffer reports whether the attempts differ, and warned whether one
-// already got a warning.
+// countAttempts counts the newest call and the attempts before it. It stops at an attempt with a different result, and
+// at another call that may have changed something. budgetsDiffer reports whether the attempts differ, and warned
+// whether one of them already got a warning.
 func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
 	newest := steps(0)
 	if newest.identityWithoutBudget() == 0 {
 		return 0, false, false
 	}
 	count = 1
-	var between []*step // other calls after the oldest attempt counted
+	var between []*step // other calls after the oldest attempt that was counted
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
@@ -58,7 +58,7 @@ func (s *step) attemptHash() uint32 {
 	return shortHash(s.identity())
 }
 
-// shortHash returns a hash's lower half. The last bit is set, because 0 means a missing hash.
+// shortHash returns the lower half of a hash. The last bit is always set, because 0 means that there is no hash.
 func shortHash(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
 func isAttemptLoop(steps func(int) *step) bool {
@@ -73,7 +73,7 @@ func isAttemptLoop(steps func(int) *step) bool {
 	return newest.judgement().Outcome == OK && (!newest.memo.traits.mayChange || newest.memo.traits.scrolls) && count >= minSuccessAttempts
 }
 
-// identityWithoutBudget returns a hash of a call without the budgets, or 0 for a call without a budget.
+// identityWithoutBudget returns a hash of a call without its budgets. The result is 0 if the call has no budget.
 func identityWithoutBudget(tool, args string) uint32 {
 	call := compiledPhrases().analyseCall(tool, args)
 	return call.identityWithoutBudget(tool, args)
@@ -148,7 +148,8 @@ func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
-// haveSimilarQueries reports whether two searches share more than half of the words, or one has all words of the other.
+// haveSimilarQueries reports whether two searches share more than half of their words, or one search has all words of
+// the other.
 func haveSimilarQueries(a, b *step) bool {
 	x, y := a.memo.queryWords, b.memo.queryWords
 	common := x & y
@@ -170,8 +171,8 @@ func (c *toolCall) queryWords() (set uint64) {
 	return set
 }
 
-// wordSet returns a set of the query's words: each word sets the bit that the hash of its first five bytes selects.
-// Names in code are split, so maxRetries and max_retries have the same set.
+// wordSet returns a set of the query's words as bits. The hash of a word's first five bytes selects the word's bit.
+// Names in code are split, so maxRetries and max_retries give the same set.
 func wordSet(query string) (set uint64) {
 	const minWord, stem = 2, 5
 	add := func(w string) { set |= 1 << (xxhash.Sum64String(w) & 63) }
@@ -228,9 +229,9 @@ func (c *toolCall) withoutBudgets(text string) (remaining string, changed bool) 
 	return withoutOptions(words), true
 }
 
-// splitSearchCommand splits a find or grep command into the program with the searched folders (command), and the
-// patterns searched for (names). Both are empty for any other command, and for a command line that does more than
-// search.
+// splitSearchCommand splits a find or grep command into two parts. command has the program and the searched folders,
+// and names has the patterns searched for. Both are empty for any other command, and for a command line that does more
+// than search.
 func (c *toolCall) splitSearchCommand() (command, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
@@ -247,7 +248,7 @@ func (c *toolCall) splitSearchCommand() (command, names string) {
 		return "", ""
 	}
 	command = "find"
-	isFolder := true // the folders precede the tests, such as -name
+	isFolder := true // the folders come before the tests, such as -name
 	for i, arg := range parts[0].args {
 		isFolder = isFolder && !strings.HasPrefix(arg, "-")
 		switch {
@@ -261,7 +262,7 @@ func (c *toolCall) splitSearchCommand() (command, names string) {
 	return command, names
 }
 
-// readGrep returns "grep" with the searched folders (command), and the pattern. Without a folder in args, the folder is
+// readGrep returns "grep" with the searched folders (command), and the pattern. If args has no folder, the folder is
 // ".", as for grep -r.
 func readGrep(args []string) (command, pattern string) {
 	options, rest := readOptions(args, optionSyntax{shortWithValue: "efmABCgtTM", longWithValue: "--regexp --glob --type --max-count"}, false)
@@ -296,7 +297,7 @@ func withoutOptions(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// commandWithoutBudgets returns a command line without budget values, such as the 3 in "curl --retry 3 x".
+// commandWithoutBudgets returns a command line without the values of budgets, such as the 3 in "curl --retry 3 x".
 func (p *phrases) commandWithoutBudgets(cmd string) (remaining string, changed bool) {
 	if len(cmd) > maxCommand || !strings.ContainsAny(cmd, "0123456789") {
 		return cmd, false
@@ -340,8 +341,8 @@ func isLineRange(w string) bool {
 
 const maxUndo = 32 // steps that isUndoLoop searches
 
-// isUndoLoop reports whether the newest edit repeats an undone edit: A to B, B to A, A to B. If the commands between
-// the edits differ, a loop needs one more edit, because an agent may undo a repair to see a test fail.
+// isUndoLoop reports whether the newest edit repeats an edit that was undone: A to B, B to A, A to B. If the commands
+// between the edits differ, a loop needs one more edit, because an agent may undo a repair in order to see a test fail.
 func isUndoLoop(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
@@ -352,7 +353,7 @@ func isUndoLoop(steps func(int) *step) bool {
 	if reversal == newest.identity() || call.path() == "" {
 		return false
 	}
-	minEdits := 4 // a call that writes the whole file does not name the replaced text
+	minEdits := 4 // if a call writes the whole file, the replaced text is unknown
 	if reversal != 0 {
 		minEdits = 3
 	}
@@ -388,11 +389,11 @@ func isUndoLoop(steps func(int) *step) bool {
 // checksBetweenEdits compares the commands that an agent ran between edits, such as tests.
 type checksBetweenEdits struct {
 	newest           *step // newest command
-	editsSinceOldest int   // edits after the oldest command
+	editsSinceOldest int   // number of edits after the oldest command
 	differ           bool  // commands or their results differ
 }
 
-// add records a command, and the number of edits after it. Callers add the newest command first.
+// add records a command and the number of edits after it. Callers add the newest command first.
 func (c *checksBetweenEdits) add(s *step, newerEdits int) {
 	switch {
 	case c.newest == nil:
@@ -404,7 +405,8 @@ func (c *checksBetweenEdits) add(s *step, newerEdits int) {
 	c.editsSinceOldest = newerEdits
 }
 
-// allEqual reports whether no command ran, or the same command ran in each gap between two edits, with the same result.
+// allEqual reports whether no command ran, or whether the same command ran in each gap between two edits and had the
+// same result.
 func (c *checksBetweenEdits) allEqual(gaps int) bool {
 	return c.newest == nil || !c.differ && c.editsSinceOldest == gaps
 }

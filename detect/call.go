@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// purpose is what a call does. It decides how the result is judged: shell output is searched line by line, but a file's
-// text is a failure only if it is a short error message as a whole.
+// purpose is what a call does. The purpose determines how the result is judged. For example, shell output is searched
+// line by line, but a file's text is a failure only if the text as a whole is a short error message.
 type purpose uint8
 
 const (
@@ -28,14 +28,14 @@ type toolCall struct {
 	phrases      *phrases
 	purpose      purpose
 	nameWords    []string // words in the tool's name
-	nameLists    []string // "tool" lists (calls.tsv) with one of nameWords
+	nameLists    []string // "tool" lists in calls.tsv that contain one of nameWords
 	args         lenientValue
 	argsComplete bool   // args was read in full
 	command      string // command or code to run, cut to maxCommand
 	shell        shellCommand
 }
 
-const maxCommand = 4096 // bytes analysed; the rest of a longer command is usually data
+const maxCommand = 4096 // bytes that are analysed; the rest of a longer command is usually data
 
 func (p *phrases) analyseCall(name, args string) toolCall {
 	c := toolCall{phrases: p, shell: shellCommand{phrases: p}, nameWords: nameWords(name)}
@@ -99,7 +99,7 @@ func (c *toolCall) computePurpose() purpose {
 	return purposeOther
 }
 
-// hasExecName reports whether, by its name, the tool runs commands or code.
+// hasExecName reports whether the tool's name says that the tool runs commands or code.
 func (c *toolCall) hasExecName() bool {
 	return c.nameMatches("exec") || c.nameMatches("runs") && c.nameMatches("run") ||
 		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
@@ -175,10 +175,11 @@ func nameWords(name string) []string {
 	return words
 }
 
-// Codex gives newer models a single tool that runs a JavaScript program, which calls the other tools: `const r = await
+// Codex gives newer models a single tool. It runs a JavaScript program, which calls the other tools: `const r = await
 // tools.exec_command({cmd: "make"}); text(r);`.
 
-// scriptCommands returns the commands passed to exec_command in a Codex JavaScript program, one per line.
+// scriptCommands returns the commands that a Codex JavaScript program passes to exec_command, with one command per
+// line.
 func scriptCommands(program string) string {
 	var commands []string
 	for rest := program; ; {

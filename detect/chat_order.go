@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Chat front ends ask for tags, follow-up questions or a title in a single message: an instruction and the quoted
-// conversation. Each program words the instruction differently.
+// Chat front ends ask for tags, follow-up questions or a title in a single message, which has an instruction and the
+// quoted conversation. Each program words the instruction differently.
 
 // chatSideKind returns the kind of housekeeping that a message asks for, or "". low is the message in lower case. The
-// first instruction before the quoted conversation decides, or else the first one in the last paragraph after the
-// conversation. An agent's message with the whole history also quotes a conversation, but begins with other
-// instructions.
+// kind is that of the first instruction before the quoted conversation. If there is none, it is that of the first
+// instruction in the last paragraph after the conversation. An agent's message with the whole history also quotes a
+// conversation, but begins with other instructions.
 func (p *phrases) chatSideKind(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {
@@ -20,8 +20,8 @@ func (p *phrases) chatSideKind(low string) string {
 	return cmp.Or(p.firstInstructionKind(before), p.firstInstructionKind(after))
 }
 
-// splitChat returns the text before a quoted conversation and the last paragraph after the conversation. A conversation
-// is quoted between tags, or as lines that name the user and the model as speakers.
+// splitChat returns the text before a quoted conversation and the last paragraph after the conversation. The
+// conversation is quoted between tags, or as lines that name the user and the model as speakers.
 func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, offset := -1, 0, 0
 	hasTag, hasUser, hasModel := false, false, false

@@ -7,16 +7,17 @@ import (
 	"precept/internal/wire"
 )
 
-// If the provider stores the conversation, a request contains only the new items. A checkpoint replaces the history: a
-// version byte, and the newest steps in checkpointSize bytes each. The session record stores it between two requests.
+// If the provider stores the conversation, a request contains only the new items. A checkpoint replaces the history. It
+// has a version byte, and then the newest steps in checkpointSize bytes each. The session record stores the checkpoint
+// between two requests.
 const (
 	checkpointVersion = 8
 	checkpointSteps   = maxSteps
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, locationHash, identityWithoutBudget, queryWords, toolHash, messageHash
 )
 
-// flags returns pointers to the booleans that a checkpoint stores for a step, the lowest bit first. The caller passes
-// two of them: failed is for an error, and skipped for a pending or refused call.
+// flags returns pointers to the booleans that a checkpoint stores for a step, starting with the lowest bit. The caller
+// passes two of them: failed, which means an error, and skipped, which means a pending or refused call.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.isRepeatable, &s.memo.isSilent, &s.hasWarning,
@@ -27,8 +28,8 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 }
 
 // LoopsSince returns the loops in a request without history, and the checkpoint for the next request (next). checkpoint
-// is the one that the previous request returned, or nil. If a client sends a request again, the caller passes the same
-// checkpoint again. warned and recall are as in Results.Loops.
+// is what LoopsSince returned for the previous request, or nil. If a client sends a request again, the caller passes
+// the same checkpoint again. warned and recall are as in Results.Loops.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
@@ -101,13 +102,13 @@ func readCheckpoint(state []byte) []*step {
 			turn:  userTurn{parsed: true},
 			memo: stepMemo{
 				identity: binary.LittleEndian.Uint64(b), hasIdentity: true,
-				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEndsHash: true, // endsHash 0 means unknown
+				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEndsHash: true, // an endsHash of 0 means that the hash is unknown
 				locationHash:          uint64(binary.LittleEndian.Uint16(b[22:])),
 				identityWithoutBudget: binary.LittleEndian.Uint32(b[24:]), hasIdentityWithoutBudget: true,
 				queryWords: binary.LittleEndian.Uint64(b[28:]),
 				traits:     callTraits{computed: true}, hasJudgement: true,
 				toolHash:    binary.LittleEndian.Uint32(b[36:]),
-				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), failureComputed: true}, // isVariation needs words
+				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), failureComputed: true}, // isVariation needs the words, which are unknown
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-const maxText = 48 << 10 // bytes read at each end of a result, where tools report failures
+const maxText = 48 << 10 // bytes read at each end of a result, because tools report failures there
 
 // Classify judges a tool result. isError is the API's error flag: +1 for an error, -1 for no error, 0 for no flag.
 func Classify(toolName, args, text string, isError int8) Judgement {
@@ -42,7 +42,7 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 
 func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
-// judgeFlagged judges a result that the API flags as an error. The result is an error, unless the exit code means
+// judgeFlagged judges a result that the API flags as an error. The result is an error unless the exit code means
 // "nothing found", or a field reports a refusal or a running task.
 func judgeFlagged(call *toolCall, text string) Judgement {
 	if call.purpose == purposeExec {
@@ -115,8 +115,8 @@ func isProgressMeterLine(text string) bool {
 	return strings.HasPrefix(line, "Dload  Upload") || line != "" && isDigit(line[0]) && strings.Contains(line, "--:--:-- ")
 }
 
-// quotesQuery reports whether the first line contains the words searched for. Such a line is a match, not an error
-// message.
+// quotesQuery reports whether the first line contains the words that the call searches for. Such a line is a match and
+// not an error message.
 func (c *toolCall) quotesQuery(text string) bool {
 	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
@@ -129,8 +129,8 @@ func (c *toolCall) quotesQuery(text string) bool {
 	return len(words) > 0
 }
 
-// isEnvelope reports whether a tool or harness wrote v to report the outcome (envelope.go). JSON from a file or a
-// read-only program is data.
+// isEnvelope reports whether a tool or harness wrote v to report the outcome (envelope.go). JSON from a file or from a
+// read-only program is data instead.
 func (c *toolCall) isEnvelope(v lenientValue) bool {
 	if v.kind == arrayValue && (c.readsFile() || c.purpose == purposeExec) {
 		if len(v.vals) == 0 {
@@ -160,7 +160,7 @@ func judgeExec(text string, call *toolCall) Judgement {
 }
 
 // judgeExit judges a command by the exit code. If the code is missing, or if a later program in the command line hides
-// the code, the output decides.
+// it, judgeExit judges the output.
 func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.timedOut:
@@ -201,8 +201,8 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 	return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode || call.phrases.endsInSuccess(r.body)}
 }
 
-// reportsTimeOut reports whether the first or the last line, without lines that hold only a tag, is a harness's
-// time-out message.
+// reportsTimeOut reports whether the first or the last line is a harness's time-out message. Lines that consist only of
+// a tag are skipped.
 func (p *phrases) reportsTimeOut(body string) bool {
 	lines := strings.Split(body, "\n")
 	for len(lines) > 1 && isTag(lines[0]) {
@@ -214,8 +214,8 @@ func (p *phrases) reportsTimeOut(body string) bool {
 	return p.isTimeOutLine(lines[0]) || p.isTimeOutLine(lines[len(lines)-1])
 }
 
-// isTimeOutLine reports whether a line begins with a phrase in the list "time-of" ("the command"), and contains a
-// phrase in "time-up" ("took too long").
+// isTimeOutLine reports whether a line begins with a phrase in the "time-of" list (such as "the command") and contains
+// a phrase in the "time-up" list (such as "took too long").
 func (p *phrases) isTimeOutLine(line string) bool {
 	lowerLine := strings.ToLower(cutText(withoutSymbols(plainLine(line)), 300))
 	lowerLine = strings.TrimLeft(lowerLine, "[<(./ ")
@@ -245,7 +245,7 @@ func successRule(r shellResult) string {
 	return ""
 }
 
-// judgeRead judges the result of reading a file. After a failure, the text is a short error message, or begins with
+// judgeRead judges the result of reading a file. If the call failed, the text is a short error message, or begins with
 // <tool_use_error>.
 func (p *phrases) judgeRead(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
@@ -336,13 +336,13 @@ const (
 	Refusal Outcome = "refusal" // the call was not allowed (see Refuser), so the tool did not run
 )
 
-// Judgement is one tool result's outcome and the deciding rule.
+// Judgement is the outcome of a tool result, with the rule that decided it.
 type Judgement struct {
 	Outcome        Outcome
 	Rule           string  // such as "exit-code" or "text:error-first"; "" if no rule matched
 	Refuser        Refuser // origin of a refusal; NoRefuser for other outcomes
-	Code           int     // exit code or HTTP status; 0 if the rule reads neither
-	ReportsSuccess bool    // the result itself reports success; if false, OK means only that no failure was found
+	Code           int     // exit code or HTTP status; 0 if the rule uses neither
+	ReportsSuccess bool    // the result itself reports success; if false, OK only means that no failure was found
 }
 
 // Refuser is the origin of a refusal.

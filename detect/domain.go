@@ -6,13 +6,13 @@ import (
 	"unicode"
 )
 
-// A domain tool does anything except running commands and handling files, pages or notes: for example, it books a
+// A domain tool does anything other than running commands or handling files, pages or notes. For example, it books a
 // table. Such a tool often answers in plain language, and the answer's content may contain words such as "failed". If
 // the tool did nothing, the first clause usually says so.
 
-// isContent reports whether a text is content that the tool returns, although the given rule found a failure in the
-// text. For example, a dictionary entry begins with a phrase in the list "word-class". A text with a phrase in
-// "about-call" is about the call.
+// isContent reports whether a text is content that the tool returns, although the given rule found a failure in it. For
+// example, a dictionary entry begins with a phrase in the "word-class" list. A text with a phrase in the "about-call"
+// list is about the call, and so is not content.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
@@ -30,8 +30,7 @@ func (c *toolCall) isContent(rule, text string) bool {
 	})
 }
 
-// asksAbout reports whether the answer begins with an error code, such as ENOENT, and the arguments ask about this
-// code.
+// asksAbout reports whether the answer begins with an error code, such as ENOENT, that the arguments ask about.
 func (c *toolCall) asksAbout(text string) bool {
 	question, ok := c.args.get("question", "query", "q", "prompt", "term", "topic")
 	first, _, _ := strings.Cut(text, " ")
@@ -53,7 +52,7 @@ func isProse(text string) bool {
 		!containsAny(text, "|", "```", "diff --git ") && !hasAnyPrefix(text, []string{"#", "Address: "})
 }
 
-// domainFailureRule returns a rule if the answer says that the tool found or did nothing, and "" otherwise.
+// domainFailureRule returns a rule if the answer says that the tool found nothing or did nothing, and "" otherwise.
 func (c *toolCall) domainFailureRule(text string) string {
 	changes, wholeText := c.changesState(), text
 	if changes { // a later paragraph may offer an alternative, such as another date
@@ -93,8 +92,8 @@ func (c *toolCall) domainFailureRule(text string) string {
 	return ""
 }
 
-// reportsLimit reports whether an answer states a limit and does not confirm the action: "Refunds are only possible
-// within 30 days."
+// reportsLimit reports whether an answer states a limit and does not confirm the action, as in "Refunds are only
+// possible within 30 days."
 func (c *toolCall) reportsLimit(text string) bool {
 	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
@@ -109,8 +108,8 @@ func (p *phrases) withoutHarmlessNegations(low string) string {
 	return low
 }
 
-// confirmsAction reports whether an answer, such as "Booked", confirms the action. A condition ("until the bill is
-// paid") or an unchanged state ("It remains confirmed") is not a confirmation.
+// confirmsAction reports whether an answer, such as "Booked", confirms the action. An answer with a condition ("until
+// the bill is paid") or about an unchanged state ("It remains confirmed") is not a confirmation.
 func (c *toolCall) confirmsAction(low string) bool {
 	if hasPhrase(low, "already", "nothing", "nobody") {
 		return false
@@ -153,7 +152,7 @@ func (c *toolCall) isNamePastParticiple(word string) bool {
 	})
 }
 
-// isLookup reports whether a tool returns one requested object, so that a missing object is a failure.
+// isLookup reports whether a tool returns one requested object. For such a tool, a missing object is a failure.
 func (c *toolCall) isLookup() bool {
 	return c.nameHas("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.nameHas("search", "list") || c.nameHas("by") && c.nameHas("id")
 }
@@ -218,8 +217,8 @@ func (c *toolCall) hasArgument(text string) bool {
 	})
 }
 
-// changesState reports whether the tool's name says that the tool changes something: the first known verb is "create"
-// or a similar one.
+// changesState reports whether the tool's name says that the tool changes something, that is, whether the first known
+// verb is "create" or a similar one.
 func (c *toolCall) changesState() bool {
 	if len(c.nameWords) > 1 && c.phrases.inList("verb first", c.nameWords[0]) {
 		return !slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb looks", w) })

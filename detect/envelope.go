@@ -9,8 +9,8 @@ import (
 // An envelope is the JSON or Python literal that an API or a harness writes around an answer.
 
 // judgeEnvelope judges a result by the fields for success, error, exit code and status in the envelope v. Nested
-// objects are data, except for the wrapped answer, which can be another envelope. depth is the number of envelopes
-// around v.
+// objects are data. The exception is the wrapped answer, which can be another envelope. depth is the number of
+// envelopes around v.
 func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
 		return judgeArray(v, call, depth)
@@ -133,7 +133,7 @@ func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 		if state, _ := v.get("status", "state"); call.phrases.inList("timed-out", strings.ToLower(state.raw)) {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
-		if !ok { // beside an output field, "code" or "status" is the exit code
+		if !ok { // next to an output field, "code" or "status" is the exit code
 			code, ok = v.get(call.phrases.lists["key exit-beside"]...)
 		}
 	}
@@ -184,8 +184,8 @@ func (p *phrases) errorField(v lenientValue) string {
 			return "json:errors"
 		}
 	}
-	// A validator's errors are about the checked object, so the call succeeded. GraphQL may return errors together with
-	// data.
+	// The errors that a validator returns are about the checked object, so the call succeeded. GraphQL may return
+	// errors together with data.
 	_, isValidation := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, _ = v.get("errors")
@@ -207,8 +207,8 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	case "error":
 		return Judgement{Outcome: Error, Rule: "json:status"}, true
 	case "fail", "failed", "failure":
-		// Beside a reason, or in a very small object, the status is about the call. Otherwise it describes the
-		// requested object, such as a failed payment.
+		// If the object also has a reason, or is very small, the status is about the call. Otherwise, the status
+		// describes the requested object, such as a failed payment.
 		_, hasReason := v.get("message", "reason", "error", "msg", "detail")
 		if hasReason && len(v.keys) <= 6 || len(v.keys) <= 2 {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
@@ -226,16 +226,16 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// isUnfinishedTask reports whether v describes a running task. Only a task id shows this, because an order can also
-// have the status "pending".
+// isUnfinishedTask reports whether v describes a running task. It requires a task id, because an order can also have
+// the status "pending".
 func (p *phrases) isUnfinishedTask(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, hasTaskID := v.get(p.lists["key task"]...)
 	return hasTaskID && len(v.keys) <= 8 && p.inList("runs-on", strings.ToLower(s.raw))
 }
 
-// isOnlyErrorMessage reports whether v holds only an error message, as in {"message":"Not Found"}. The keys in the list
-// "key beside-message", such as a path, may occur in addition.
+// isOnlyErrorMessage reports whether v has only an error message, as in {"message":"Not Found"}. v may also have keys
+// in the "key beside-message" list, such as a path.
 func (p *phrases) isOnlyErrorMessage(v lenientValue) bool {
 	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == boolValue {
 		return false
@@ -269,15 +269,15 @@ func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 			return judgement, judgement.Outcome != OK || judgement.ReportsSuccess
 		}
 	}
-	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // an answer of several lines, under any key
+	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // an answer with several lines, under any key
 		judgement := judgeText(v.vals[0].text(), call, depth+1)
 		return judgement, judgement.Outcome != OK || judgement.ReportsSuccess
 	}
 	return Judgement{}, false
 }
 
-// isAnswerField reports whether a field of v can hold a wrapped answer. A body, content or text field beside other
-// fields is data, such as an issue's text.
+// isAnswerField reports whether a field of v can be a wrapped answer. If there are other fields, a body, content or
+// text field is data, such as the text of an issue.
 func (p *phrases) isAnswerField(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// errorMessageRule returns the rule by which a whole text is an error message. The first line begins with typical
-// words, or is a short sentence that ends with typical words.
+// errorMessageRule returns the rule by which a text as a whole is an error message. The first line of such a text
+// begins with typical words, or is a short sentence that ends with typical words.
 func (p *phrases) errorMessageRule(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	text = strings.TrimPrefix(text, "╷\n") // terraform draws a box around an error
@@ -41,8 +41,8 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 	return "", false
 }
 
-// startsWithError reports whether a text begins with error words. Words that can also begin other content ("Forbidden
-// Planet is a film") count only in a short text or at the end of a clause.
+// startsWithError reports whether a text begins with error words. Words with which other content can also begin
+// ("Forbidden Planet is a film") count only in a short text or at the end of a clause.
 func (p *phrases) startsWithError(low string, short bool) bool {
 	if p.message.errors.match(low) {
 		return true
@@ -114,7 +114,7 @@ func (p *phrases) endsWithMissingPhrase(low string) bool {
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
 		return false
 	}
-	for i := range len(low) - 1 { // each phrase follows a space, so one pass finds any of them
+	for i := range len(low) - 1 { // there is a space before each phrase, so one pass finds any of them
 		if low[i] == ' ' && p.startsWithMissingPhrase(low[i+1:]) {
 			return true
 		}
@@ -122,8 +122,8 @@ func (p *phrases) endsWithMissingPhrase(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// startsWithMissingPhrase reports whether a text begins with a phrase such as "does not exist.". At the end of the
-// text, the full stop may be missing.
+// startsWithMissingPhrase reports whether a text begins with a phrase such as "does not exist.". If the phrase is at
+// the end of the text, the period may be missing.
 func (p *phrases) startsWithMissingPhrase(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
@@ -131,9 +131,10 @@ func (p *phrases) startsWithMissingPhrase(text string) bool {
 	})
 }
 
-// isStatusLine reports whether a text has an HTTP status from 400 to 599 where HTTP clients print it: after a phrase in
-// the list "status-behind" ("http/1.1 ") at the start. In a short text, the status can also follow a phrase in
-// "status-in" ("status code "), or begin the text if a word in "status-word" ("forbidden") follows.
+// isStatusLine reports whether a text has an HTTP status from 400 to 599 in a place where HTTP clients print it. That
+// is after a phrase in the "status-behind" list ("http/1.1 ") at the start of the text. In a short text, the status can
+// also come after a phrase in the "status-in" list ("status code "), or be at the start, before a word in the
+// "status-word" list ("forbidden").
 func (p *phrases) isStatusLine(low string, short bool) bool {
 	for _, lead := range p.lists["status-behind"] {
 		if rest, ok := strings.CutPrefix(low, lead); ok && startsWithFailStatus(rest) {
@@ -164,8 +165,8 @@ func startsWithFailStatus(s string) bool {
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
-// isErrorMessageField reports whether a field with the whole answer holds an error message. Words that would be too
-// vague in a longer text also count.
+// isErrorMessageField reports whether a field that holds the whole answer is an error message. Even words that would be
+// too vague in a longer text count here.
 func (p *phrases) isErrorMessageField(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
 	if low == "" || containsAny(low, p.lists["no-complaint"]...) {
@@ -177,7 +178,7 @@ func (p *phrases) isErrorMessageField(message string) bool {
 	return containsAny(low, p.lists["complaint"]...)
 }
 
-const maxPageHead = 6 << 10 // bytes searched for an error title
+const maxPageHead = 6 << 10 // bytes that are searched for an error title
 
 // hasErrorTitle matches "<title>404 ..." and "screenshot of [404 Not Found](...)".
 func (p *phrases) hasErrorTitle(head string) bool {
@@ -195,7 +196,7 @@ func (p *phrases) hasErrorTitle(head string) bool {
 }
 
 // errorPageRule returns the rule for an error page. A line that begins with "Error: " counts only if isPage is true,
-// because any other text may quote an error.
+// because other texts may quote an error.
 func (p *phrases) errorPageRule(text string, isPage bool) (string, bool) {
 	head := cutText(text, maxPageHead)
 	switch {

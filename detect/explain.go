@@ -8,12 +8,12 @@ import (
 // Explanation tells why Inspect reported a finding.
 type Explanation struct {
 	Finding     Finding `json:"finding"`
-	Rule        string  `json:"rule"`             // deciding rule; "" if none
+	Rule        string  `json:"rule"`             // rule that decided; "" if none
 	Meaning     string  `json:"meaning"`          // what the rule means
-	Text        string  `json:"text"`             // the deciding line, cut to maxExplainedBytes bytes
+	Text        string  `json:"text"`             // the line that decided, cut to maxExplainedBytes bytes
 	Line        int     `json:"line"`             // line number in the item's text, from 1
-	Byte        int     `json:"byte"`             // line offset in the item's text
-	Tool        string  `json:"tool,omitempty"`   // for a result and a loop
+	Byte        int     `json:"byte"`             // offset of the line in the item's text
+	Tool        string  `json:"tool,omitempty"`   // for a result or a loop
 	Args        string  `json:"args,omitempty"`   // call arguments, cut to maxExplainedBytes bytes
 	EarlierItem *int    `json:"before,omitempty"` // for a loop: index of the item with the earlier result
 }
@@ -39,8 +39,8 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 
 const maxExplainedBytes = 300
 
-// decisiveLine returns the first line that would get the same judgement as the whole text, or else the first non-blank
-// line.
+// decisiveLine returns the first line that would get the same judgement as the whole text. If there is no such line, it
+// returns the first line that is not blank.
 func decisiveLine(text string, hasSameJudgement func(line string) bool) (e Explanation) {
 	offset, n := 0, 0
 	for line := range strings.Lines(cutText(text, 2*maxText)) {

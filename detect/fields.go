@@ -13,10 +13,10 @@ type fieldEvidence struct {
 	confirmed bool // a field confirms the action
 	created   bool // a field holds a new or changed object
 	refused   bool // a field denies the action
-	limited   bool // the reason is a limit, such as "within 30 days"
+	limited   bool // the reason for the refusal is a limit, such as "within 30 days"
 }
 
-// maxFields bounds the fields in an answer. An object with more fields is a record, and not an answer about an action.
+// maxFields is the maximum number of fields in an answer about an action. An object with more fields is a record.
 const maxFields = 10
 
 // fieldFailureRule returns "not-done" if the fields deny the action ({"created": false}), "no-such" if the requested
@@ -37,7 +37,7 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	return ""
 }
 
-// readFields returns the evidence in an object's fields. If there is none, it searches the objects in these fields.
+// readFields returns the evidence in an object's fields. If there is none, it searches the objects inside these fields.
 func (c *toolCall) readFields(v lenientValue, depth int) (e fieldEvidence) {
 	const maxDepth = 2
 	for i, key := range v.keys {
@@ -65,8 +65,8 @@ func (e *fieldEvidence) add(other fieldEvidence) {
 	e.refused, e.limited = e.refused || other.refused, e.limited || other.limited
 }
 
-// readField returns the evidence in one field. words are the words in the field's name, and outer is true for a field
-// in the outermost object. A value that repeats a call argument is no evidence.
+// readField returns the evidence in one field. words are the words in the field's name. outer is true for a field of
+// the outermost object. A value that repeats an argument of the call is not evidence.
 func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e fieldEvidence) {
 	isText := value.kind == stringValue
 	if len(words) == 0 || isText && c.hasArgument(strings.ToLower(value.text())) {
@@ -116,13 +116,13 @@ func (c *toolCall) isNamePresentParticiple(word string) bool {
 	return ok && len(stem) > 2 && slices.ContainsFunc(c.nameWords, func(w string) bool { return strings.HasPrefix(w, stem) })
 }
 
-// sharesStemWithName reports whether word has the same first four letters as a word in the tool's name, as "holds" for
-// place_hold.
+// sharesStemWithName reports whether word has the same first four letters as a word in the tool's name. An example is
+// "holds" for place_hold.
 func (c *toolCall) sharesStemWithName(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
 }
 
-// statusWords returns "not approved" for "NOT_APPROVED", and "" for too long a text.
+// statusWords returns "not approved" for "NOT_APPROVED", and "" if the text is too long.
 func statusWords(status string) string {
 	const maxStatus = 40
 	if len(status) > maxStatus {
@@ -131,7 +131,8 @@ func statusWords(status string) string {
 	return strings.NewReplacer("_", " ", "-", " ", "*", "").Replace(strings.ToLower(status))
 }
 
-// isRefusalStatus reports whether a status denies the action. For a tool that rejects claims, "rejected" is no refusal.
+// isRefusalStatus reports whether a status denies the action. For a tool that rejects claims, "rejected" is not a
+// refusal.
 func (c *toolCall) isRefusalStatus(status string) bool {
 	low := statusWords(status)
 	return hasPhrase(low, c.phrases.lists["refused"]...) && !c.isNamePastParticiple(low)

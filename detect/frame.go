@@ -8,7 +8,7 @@ import (
 
 // A frame consists of the lines and tags that a harness adds to a command's output.
 
-// shellResult is a command's result without the frame.
+// shellResult is a command's result without its frame.
 type shellResult struct {
 	phrases *phrases
 	body    string
@@ -24,8 +24,8 @@ const scriptFramePrefix = "Script "
 
 const maxFrameLines = 12 // read at each end of a result
 
-// unframe removes a known harness's frame from a result, and returns the output and the exit code. It never takes a
-// number in the output for an exit code.
+// unframe removes the frame of a known harness from a result, and returns the output and the exit code. It never
+// mistakes a number in the output for an exit code.
 func (p *phrases) unframe(text string) shellResult {
 	text, timedOut := p.withoutQuotedCommand(text)
 	r := shellResult{phrases: p, body: text, timedOut: timedOut}
@@ -76,8 +76,8 @@ func (r *shellResult) setCode(num string) bool {
 	return err == nil
 }
 
-// readHead removes the frame lines before the output, and reads an exit code in them. Frame lines without a code begin
-// with a phrase in the list "frame-head".
+// readHead removes the frame lines before the output. If they contain an exit code, readHead reads the code. Frame
+// lines without a code begin with a phrase in the "frame-head" list.
 func (r *shellResult) readHead() {
 	rest := r.body
 	for range maxFrameLines {
@@ -119,7 +119,7 @@ func (r *shellResult) readTags(text string) bool {
 	}
 	var printed []string
 	for _, part := range []string{"output", "stdout", "stderr"} {
-		// Without an exit code, <output> may be a tag in any document.
+		// If there is no exit code, <output> may be a tag in some document.
 		if out, ok := betweenTags(text, "<"+part+">", "</"+part+">"); ok && (r.hasCode || part != "output") {
 			printed = append(printed, out)
 		}
@@ -150,8 +150,8 @@ func (r *shellResult) readAttribute(text string) {
 }
 
 // readCodeSentence reads "Command executed in terminal. Exit code: 1" and "[The command completed with exit code
-// 130.]". Most such lines begin with a phrase in the list "code-of" ("the command"). The code follows a phrase in
-// "code-in-line". A command that a signal ended gets the exit code 137.
+// 130.]". Most such lines begin with a phrase in the "code-of" list ("the command"). The code comes after a phrase in
+// the "code-in-line" list. If a signal ended the command, the exit code is 137.
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
@@ -197,8 +197,8 @@ func (r *shellResult) readCodeLine(t string) bool {
 }
 
 // isCodeLabel reports whether a label before a number names an exit code. Scripts and go run also print labels such as
-// "exit status". Such a label counts only if marked is true: a bracket, a symbol or a capital shows that a harness
-// wrote the line.
+// "exit status". Such a label counts only if marked is true, which means that a bracket, a symbol or a capital shows
+// that a harness wrote the line.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true
@@ -221,8 +221,8 @@ func (r *shellResult) readTail() {
 	r.body = rest
 }
 
-// readTailLine reports whether a line after the output is a frame line, and reads an exit code in the line. Frame lines
-// without a code begin with a phrase in the list "frame-tail".
+// readTailLine reports whether a line after the output is a frame line. If the line has an exit code, readTailLine
+// reads the code. Frame lines without a code begin with a phrase in the "frame-tail" list.
 func (r *shellResult) readTailLine(t string) bool {
 	if hasAnyPrefix(t, r.phrases.lists["frame-tail"]) || r.readCodeLine(t) || r.readCodeSentence(t) {
 		return true
@@ -236,7 +236,7 @@ func (r *shellResult) readTailLine(t string) bool {
 	return false
 }
 
-// leadingCode returns the exit code after a phrase in the list "code-in-line", or 0.
+// leadingCode returns the exit code after a phrase in the "code-in-line" list, or 0.
 func (p *phrases) leadingCode(first string) int {
 	for _, form := range p.lists["code-in-line"] {
 		_, rest, _ := strings.Cut(first, form)
@@ -316,7 +316,7 @@ func trimPrompt(text string) string {
 	return strings.TrimSpace(rest)
 }
 
-// assignedValue reads `# name = "value"`, printed by harnesses that store results in variables.
+// assignedValue reads `# name = "value"`, which harnesses print if they store results in variables.
 func assignedValue(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, "# ")
 	if !ok {

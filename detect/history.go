@@ -9,20 +9,20 @@ import (
 	"precept/internal/wire"
 )
 
-// history reads a conversation backwards, batch by batch. A batch is a model answer with its calls, and the results and
-// user turns after the answer.
+// history reads a conversation backwards, batch by batch. A batch is one model answer with its calls, and the results
+// and user turns that come after the answer.
 type history struct {
 	req          *wire.Request
-	results      *Results // caches judgements; may be nil
+	results      *Results // cache of judgements; may be nil
 	firstNew     int      // index of the first new item
-	answerStart  int      // index of the answer with the newest batch's calls
+	answerStart  int      // index of the answer that has the newest batch's calls
 	unreadEnd    int      // items before this index are not read yet
 	steps        []*step  // newest first
 	batchNumber  int
-	visitsLeft   int                            // stepBack calls that may still return a step
-	searchCount  int                            // hasEarlierCall searches so far
-	earlierCalls map[uint64]bool                // call identities before answerStart; nil while searchCount <= maxSearches
-	warnedCalls  map[string]bool                // ids of calls with a warning
+	visitsLeft   int                            // number of stepBack calls that may still return a step
+	searchCount  int                            // number of searches by hasEarlierCall so far
+	earlierCalls map[uint64]bool                // identities of the calls before answerStart; nil as long as searchCount <= maxSearches
+	warnedCalls  map[string]bool                // ids of calls that got a warning
 	recall       func(string) (wire.Call, bool) // returns calls in earlier replies by id; may be nil
 }
 
@@ -51,8 +51,8 @@ func (h *history) readBatch() bool {
 		h.readItem(h.unreadEnd)
 		media = media*31 + h.req.MediaHash(h.unreadEnd)
 	}
-	// A result cannot hold some media, so agents put them into the message after the results. It is unknown which
-	// result they belong to, so they count for each.
+	// Results cannot contain some kinds of media, so agents put them into the message after the results. It is unknown
+	// which result the media belong to, so they count for each result.
 	for _, s := range h.steps[first:] {
 		s.mediaHash += media
 	}
@@ -123,7 +123,7 @@ func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered
 	}
 }
 
-// findCall returns the call with an id. It asks recall, unless nil, for a call that is not in the request.
+// findCall returns the call with an id. If the call is not in the request, findCall asks recall, unless recall is nil.
 func findCall(req *wire.Request, id string, recall func(string) (wire.Call, bool)) (wire.Call, bool) {
 	call, ok := req.FindCall(id)
 	if !ok && recall != nil {
@@ -133,8 +133,8 @@ func findCall(req *wire.Request, id string, recall func(string) (wire.Call, bool
 }
 
 // hasEarlierCall reports whether an earlier answer made the same call, or a call that differs only in budgets
-// (attempts.go). It decodes only items that contain all the call's literals (see toolCall.literals), because decoding
-// is expensive.
+// (attempts.go). Because decoding is expensive, it decodes only items that contain all of the call's literals (see
+// toolCall.literals).
 func (h *history) hasEarlierCall(s *step) bool {
 	if s.hasCall {
 		return true
@@ -144,7 +144,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 	}
 	words := slices.Clone(s.literals())
 	hashWithoutBudget := s.identityWithoutBudget()
-	if !s.inUserText { // for a result in user text, package wire makes up the tool name
+	if !s.inUserText { // if the result is in user text, package wire has made up the tool name
 		words = append(words, s.call.result.tool)
 	}
 	needles := newNeedles(words)
@@ -165,7 +165,7 @@ func (h *history) hasEarlierCall(s *step) bool {
 }
 
 // hasEarlierResult reports whether one of the last items before answerStart may contain an equal result. It searches
-// the raw bytes for a part of the result that JSON writes without escapes.
+// the raw bytes of these items for a part of the result that JSON writes without escapes.
 func (h *history) hasEarlierResult(s *step) bool {
 	const maxItems, maxRaw = 8, 1 << 10
 	lead := []byte(unescapedLead(s.call.result.text))
@@ -184,7 +184,7 @@ func (h *history) hasEarlierResult(s *step) bool {
 	return false
 }
 
-// unescapedLead returns the longest part near a text's start that JSON writes without escapes.
+// unescapedLead returns the longest part near the start of a text that JSON writes without escapes.
 func unescapedLead(text string) string {
 	const window, maxLead = 120, 32
 	longest := ""
@@ -197,8 +197,8 @@ func unescapedLead(text string) string {
 	return cutText(longest, maxLead)
 }
 
-// hasIndexedCall is hasEarlierCall with an index over all earlier calls, so that the cost for an answer with many calls
-// stays linear.
+// hasIndexedCall does the same as hasEarlierCall, but uses an index of all earlier calls, so that the cost of an answer
+// with many calls stays linear.
 func (h *history) hasIndexedCall(s *step) bool {
 	if h.earlierCalls == nil {
 		h.earlierCalls = make(map[uint64]bool)
@@ -215,7 +215,8 @@ func (h *history) hasIndexedCall(s *step) bool {
 	return h.earlierCalls[s.identity()] || s.identityWithoutBudget() != 0 && h.earlierCalls[uint64(s.identityWithoutBudget())]
 }
 
-// needle is a word to search for. The search looks for the rarest byte, because the first byte may occur too often.
+// needle is a word to search for. The search looks for the word's rarest byte, because its first byte may occur too
+// often.
 type needle struct {
 	word         string
 	rarestOffset int // offset of the rarest byte in word
@@ -286,8 +287,8 @@ const (
 	maxLabelLines = 3
 )
 
-// trimLabel returns a result's text. If the result is in a user message, trimLabel removes the harness's label before a
-// failure ("Command make returned:").
+// trimLabel returns a result's text. If the result is in a user message, trimLabel removes the label that the harness
+// writes before a failure ("Command make returned:").
 func trimLabel(r wire.Result) string {
 	if !r.Inferred {
 		return r.Text
@@ -309,9 +310,9 @@ func trimLabel(r wire.Result) string {
 	return r.Text
 }
 
-// The client controls the request size, so the loop search needs bounds.
+// The client determines the size of a request, so the loop search needs bounds.
 const (
 	maxLoops    = 64
-	maxVisits   = 1 << 18 // stepBack calls per request
-	maxSearches = 8       // raw history searches; further results use an index
+	maxVisits   = 1 << 18 // calls of stepBack per request
+	maxSearches = 8       // searches in the raw history; for further results, an index is used
 )

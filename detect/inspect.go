@@ -17,8 +17,8 @@ type Finding struct {
 	Kind   string `json:"kind"`  // tool_result | loop | user
 	Label  string `json:"label,omitempty"`
 
-	Rule string `json:"-"` // deciding rule; only the text output shows it
-	Tool string `json:"-"` // tool name, for a result or a loop
+	Rule string `json:"-"` // rule that decided; only the text output shows it
+	Tool string `json:"-"` // tool name if the finding is a result or a loop
 }
 
 // Finding kinds.
@@ -28,8 +28,8 @@ const (
 	KindUser   = "user"
 )
 
-// Inspect reads transcripts, as ReadTranscripts does, and calls emit with each finding in transcript order. The calls
-// never overlap, but can come from different goroutines.
+// Inspect reads transcripts, as ReadTranscripts does. It calls emit with each finding, in the order of the transcript.
+// The calls never overlap, but can come from different goroutines.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return inspectOn(min(runtime.GOMAXPROCS(0), maxInspectors), r, emit)
 }
@@ -92,14 +92,14 @@ type inspection struct {
 	req              *wire.Request
 	emit             func(Finding, func() Explanation) error
 	steps            []*step         // the oldest first
-	emittedSteps     int             // steps that emitItem has passed
+	emittedSteps     int             // number of steps that emitItem has passed
 	loops            []Loop          // found but not emitted, the oldest first
-	finder           loopFinder      // drops a second loop for equal calls in one answer
-	firstBatch       map[uint64]int  // first batch with a call, by step.identity and step.identityWithoutBudget
+	finder           loopFinder      // drops the second loop if equal calls are in one answer
+	firstBatch       map[uint64]int  // by step.identity and step.identityWithoutBudget: the first batch with such a call
 	seenPrefixes     map[uint64]bool // step.hashPrefix of all results
 	batchNumber      int
 	visitsLeft       int    // earlier steps that may still be read
-	bytesSinceForget int    // bytes in items since decoded items were dropped
+	bytesSinceForget int    // size of the items read since decoded items were last dropped
 	answer           string // newest assistant text
 }
 

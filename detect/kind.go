@@ -12,16 +12,16 @@ import (
 	"precept/internal/spell"
 )
 
-// Kind is a kind of failure, such as a missing file. Each tool may describe the failure in other words.
+// Kind is a kind of failure, such as a missing file. Each tool may describe such a failure in different words.
 type Kind string
 
 // KindInfo describes a kind.
 type KindInfo struct {
 	Name         Kind
-	Broader      Kind   // more general kind for the same failures; "" for none
+	Broader      Kind   // more general kind that covers the same failures; "" for none
 	Meaning      string // description for the documentation
 	isAdditional bool   // a line may have this kind in addition to another kind
-	isFallback   bool   // only for a failure without another kind
+	isFallback   bool   // only for failures that have no other kind
 }
 
 const (
@@ -56,15 +56,15 @@ func NearestKind(name string) (nearest Kind, known bool) {
 	})
 }
 
-// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with the broader
-// kind and the meaning; "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Any other line has a
+// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with its broader
+// kind and its meaning. "also" sets KindInfo.isAdditional, and "rest" sets KindInfo.isFallback. Any other line has a
 // kind, a pattern, and a text that matches the pattern.
 //
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. byWord lists each pattern under one word or several. A line that matches the pattern
-// contains at least one of these words.
+// kindTable is the compiled table. byWord lists each pattern under one or several words. A line that matches the
+// pattern contains at least one of these words.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
@@ -120,8 +120,8 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 	return t, rows, t.addPatterns(rows)
 }
 
-// addPatterns compiles the rows. It lists a pattern under the word, or the group of alternative words, that the fewest
-// patterns contain, so that few patterns are tried per line.
+// addPatterns compiles the rows. A pattern is listed under the word, or the group of alternative words, that the fewest
+// patterns contain. So only a few patterns are tried on a line.
 func (t *kindTable) addPatterns(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
@@ -152,12 +152,12 @@ func (t *kindTable) addPatterns(rows []kindRow) error {
 	return nil
 }
 
-// A search is limited by a number of steps, where a step costs about as much as one comparison. maxKindSteps takes a
-// few milliseconds.
+// The number of steps in a search is limited. A step costs about as much as one comparison, and maxKindSteps steps take
+// a few milliseconds.
 const (
 	maxKindSteps = 1 << 19
 	lineSteps    = 32      // cost to normalise a line
-	statusSteps  = 1 << 10 // reserved for searchResult's fallbacks
+	statusSteps  = 1 << 10 // steps reserved for the fallbacks in searchResult
 )
 
 type kindScan struct {
@@ -176,7 +176,7 @@ func (s *kindScan) searchResult(text string, code int) {
 	code = cmp.Or(s.status, code)
 	s.stepsLeft = max(s.stepsLeft, statusSteps)
 	switch {
-	case slices.Contains(s.found, true): // the words are more specific than a number
+	case slices.Contains(s.found, true): // words are more specific than a number
 	case s.foundException:
 		s.searchLine("uncaught exception")
 	case code >= 400 && code < 600:

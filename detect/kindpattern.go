@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// kindPattern is a pattern for a whole line in lower case: "*" matches any text, "%" one or more non-blank characters,
-// "#" one or more digits, and "{a|b}" the literal a or b. A backslash makes the next character literal. A literal next
-// to a "*" matches only at a word boundary.
+// kindPattern is a pattern for a whole line in lower case. In the pattern, "*" matches any text, "%" one or more
+// non-blank characters, "#" one or more digits, and "{a|b}" the literal a or b. A backslash makes the next character
+// literal. A literal next to a "*" matches only at a word boundary.
 type kindPattern struct {
 	kind  int // index in kindTable.kinds
 	parts []patternPart
@@ -55,9 +55,9 @@ func compileKind(kind int, pattern string) kindPattern {
 	return p
 }
 
-// wordGroups returns a part's groups for kindPattern.words. A literal without alternatives has one group per whole
-// word. Alternatives share one group, unless one of them has no whole word. joinsBefore and joinsAfter report whether
-// the neighbouring parts can continue the first or last word.
+// wordGroups returns a part's groups for kindPattern.words. A literal without alternatives has one group for each whole
+// word. Alternatives share one group, but have no group if one of them has no whole word. joinsBefore and joinsAfter
+// say whether the neighbouring parts can continue the first and the last word.
 func (part *patternPart) wordGroups(joinsBefore, joinsAfter bool) (groups [][]string) {
 	if len(part.texts) == 1 {
 		for _, w := range wholeWords(part.texts[0], joinsBefore, joinsAfter) {
@@ -92,7 +92,7 @@ func (p *kindPattern) continuesWord(i, step int) bool {
 	})
 }
 
-// wholeWords returns a literal's words, except those that a neighbouring part can continue.
+// wholeWords returns a literal's words, without those that a neighbouring part can continue.
 func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindWordByte(byte(r)) })
 	if joinsBefore && len(words) > 0 && isKindWordByte(text[0]) {
@@ -106,8 +106,8 @@ func wholeWords(text string, joinsBefore, joinsAfter bool) []string {
 
 func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
 
-// matches reports whether a line matches the pattern. Each comparison decrements steps. At 0 steps, the result is
-// false.
+// matches reports whether a line matches the pattern. Each comparison decrements steps. If no steps are left, the
+// result is false.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
 func (p *kindPattern) matchAt(line string, offset, partIndex int, steps *int) bool {
@@ -136,7 +136,7 @@ func (p *kindPattern) matchAt(line string, offset, partIndex int, steps *int) bo
 	}
 }
 
-// matchRest reports whether the parts after a "*" match the rest of the line, from any word boundary on.
+// matchRest reports whether the parts after a "*" match the rest of the line from some word boundary on.
 func (p *kindPattern) matchRest(line string, offset, partIndex int, steps *int) bool {
 	if partIndex == len(p.parts) {
 		return offset == 0 || offset == len(line) || !isInsideWord(line, offset)

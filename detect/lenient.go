@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Tool results hold JSON and Python literals ({'status': 400, 'ok': False}), often truncated. Values beyond these
-// bounds are skipped.
+// Tool results contain JSON and Python literals ({'status': 400, 'ok': False}), which are often truncated. Values
+// beyond these bounds are skipped.
 const (
 	maxDepth    = 6       // deeper values are skipped
-	maxNesting  = 200     // a deeper text is invalid, because the parser is recursive
+	maxNesting  = 200     // a text with deeper nesting is invalid, because the parser is recursive
 	maxElements = 16      // per array
 	maxLenient  = 1 << 20 // bytes
 )
@@ -72,7 +72,8 @@ func parseLenient(text string) (lenientValue, bool) {
 	return v, ok
 }
 
-// parseComplete is parseLenient, and also reports whether nothing was skipped or cut off.
+// parseComplete does the same as parseLenient, and also reports whether the value is complete, with nothing skipped or
+// cut off.
 func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -96,7 +97,7 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	return v, ok, ok && !p.incomplete
 }
 
-// lenientParsers holds parsers for reuse, because the lists in them are expensive to allocate.
+// lenientParsers holds parsers for reuse, because their lists are expensive to allocate.
 //
 //nolint:gochecknoglobals // safe for concurrent use
 var lenientParsers = sync.Pool{New: func() any { return new(lenientParser) }}
@@ -235,7 +236,7 @@ func (p *lenientParser) parseString() string {
 	q := p.text[p.offset]
 	start := p.offset + 1
 	for j, end := start, -1; j < len(p.text); {
-		if end < j { // searching for the quote after every escape would take quadratic time
+		if end < j { // a search for the quote after every escape would take quadratic time
 			if end = strings.IndexByte(p.text[j:], q); end < 0 {
 				end = len(p.text)
 			} else {
@@ -318,8 +319,8 @@ func unescape(s string) string {
 	}
 }
 
-// surrogates returns the character for the UTF-16 surrogate pair (\ud83d\ude00) at the start of s, and the escapes'
-// length in bytes, or 0 if s does not begin with a surrogate. An unpaired surrogate becomes U+FFFD.
+// surrogates returns the character for the UTF-16 surrogate pair (\ud83d\ude00) at the start of s, and the length of
+// the escapes in bytes. The length is 0 if s does not begin with a surrogate. An unpaired surrogate becomes U+FFFD.
 func surrogates(s string) (rune, int) {
 	half := func(s string) rune {
 		if len(s) < 6 || s[:2] != `\u` {

@@ -11,8 +11,8 @@ type weight uint8
 
 const (
 	noEvidence     weight = iota
-	weakEvidence          // a single error; counts only in the first line and the last lines
-	strongEvidence        // a tool's own summary; counts in any line
+	weakEvidence          // a single error, which counts only in the first line and the last lines
+	strongEvidence        // a tool's own summary, which counts in any line
 )
 
 // gradeLine returns the rule that a line matches, or "", and the line's weight. t is the result of plainLine.
@@ -139,7 +139,7 @@ func errorAfterFileNameRule(t string) string {
 	return ""
 }
 
-// fileBefore returns the file name at the start of t and before mark, or "".
+// fileBefore returns the file name at the start of t if mark follows it, or "".
 func fileBefore(t, mark string) string {
 	file, _, ok := strings.Cut(t, mark)
 	if ok && len(file) >= 3 && len(file) <= 200 && strings.Contains(file, ".") &&

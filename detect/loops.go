@@ -6,15 +6,16 @@ import (
 
 // Loop is a call, or a group of calls, that the agent repeats with the same results.
 type Loop struct {
-	Index           int // item with the newest result, where the warning is inserted
+	Index           int // item with the newest result, into which the warning is inserted
 	CallID          string
 	Tool            string
 	Args            string
 	Rule            string // rule that found the loop, such as "failed-again"; see explain.go
-	IsSecondWarning bool   // the loop already has one warning
+	IsSecondWarning bool   // the loop has already got one warning
 }
 
-// The minimum numbers of equal results that make a loop. A transient failure, which may end by itself, needs one more.
+// The minimum numbers of equal results that make a loop. If the failure is transient (it may end by itself), a loop
+// needs one more result.
 const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // silent commands: success without a report
@@ -22,7 +23,7 @@ const (
 	minSuccess = 5 // other successes, because an agent may read the same file several times
 	minGesture = 3 // clicks and typed inputs that leave the page unchanged
 
-	minAfterWarning = 2 // equal results between the first and the second warning
+	minAfterWarning = 2 // equal results from the first to the second warning
 )
 
 const maxSteps = 64 // steps searched per loop; reading and judging a step is expensive
@@ -65,12 +66,12 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 
 // countStreak counts the newest call's successive equal results (the streak), the warnings about them, and the equal
 // results since the newest warning. The streak ends at a different result, and at a step that may have changed the
-// result: a side effect, a wait, or a user turn. A streak of successes also ends between another call's two different
-// results, because something has changed.
+// result, which is a side effect, a wait, or a user turn. A streak of successes also ends where another call returns
+// two different results in a row, because these show that something has changed.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // true if a user turn is between s and the newest call
 	count, sinceWarning = 1, 1
-	var between []*step // other calls after the oldest equal call counted
+	var between []*step // other calls after the oldest equal call that was counted
 	succeeds := newest.judgement().Outcome == OK
 	for i := 1; ; i++ {
 		s := steps(i)
@@ -103,7 +104,7 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 }
 
 // changesResults reports whether one of the steps may have changed later results. If compareRepeats is true, two
-// successive equal calls with different results also show a change. Judging steps is expensive, so callers call
+// successive equal calls with different results also count as a change. It is expensive to judge steps, so callers call
 // changesResults only after they have found an equal call.
 func changesResults(steps []*step, compareRepeats bool) bool {
 	for i, s := range steps {
@@ -115,8 +116,8 @@ func changesResults(steps []*step, compareRepeats bool) bool {
 }
 
 // isCycle reports whether the last steps are a cycle of two to four calls without side effects, such as A B A B or A B
-// C A B C. A four-call cycle needs three rounds, because an agent may read four files twice. A cycle that contains an
-// agent's note also needs three rounds.
+// C A B C. A cycle of four calls needs three rounds, because an agent may read four files twice. So does a cycle that
+// contains an agent's note.
 func isCycle(steps func(int) *step) bool {
 	return repeatsLast(steps, 2, 2, canLoop) || repeatsLast(steps, 3, 2, canLoop) || repeatsLast(steps, 4, 3, canLoop) ||
 		repeatsLast(steps, 2, 3, canLoopOrPlans) || repeatsLast(steps, 3, 3, canLoopOrPlans)
@@ -135,7 +136,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 		if s == nil || s.isUser || s.hasWarning || i > 0 && s.batch == lastSteps[i-1].batch {
 			return false
 		}
-		s.judgement() // sets the traits that accept reads
+		s.judgement() // judgement sets the traits that accept reads
 		if !accept(s) {
 			return false
 		}
@@ -147,9 +148,9 @@ func repeatsLast(steps func(int) *step, n, rounds int, accept func(*step) bool) 
 	return !sameCall(lastSteps[0], lastSteps[1]) // one repeated call is a streak, not a cycle
 }
 
-// keepsStreak reports whether a streak of equal results continues across a user turn: only a domain tool's (domain.go)
-// failures, unless they are transient or the user reports a change. For other tools, the user may have repaired the
-// machine.
+// keepsStreak reports whether a streak of equal results continues across a user turn. Only a streak of failures of a
+// domain tool (domain.go) continues, and only if the failures are not transient and the user does not report a change.
+// With other tools, the user may have repaired the machine.
 func keepsStreak(newest, userStep *step) bool {
 	v := newest.judgement()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !userStep.reportsChange() && !newest.isTransient()

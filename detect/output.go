@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// lastLines is the number of lines at the end of an output where a program reports how it ended.
+// lastLines is the number of lines at the end of an output in which a program reports how it ended.
 const lastLines = 4
 
 // outputFailureRule returns the rule for a failure in a program's output. A tool's summary counts in any line. A single
@@ -65,14 +65,14 @@ func (p *phrases) reportsFailure(t string) bool {
 	return hasAnyPrefix(t, failureSymbols) && p.startsWithUnable(strings.ToLower(cutText(message, 160)), message)
 }
 
-// endsInTraceback reports whether the output ends in a traceback. If more than lastLines lines follow, the program
-// caught the exception.
+// endsInTraceback reports whether the output ends in a traceback. If more than lastLines lines follow the traceback,
+// the program caught the exception.
 func endsInTraceback(body string) bool {
 	i := strings.LastIndex(body, "Traceback (most recent call last)")
 	if i < 0 {
 		return false
 	}
-	after := -1 // lines after the exception; -1 for a truncated traceback
+	after := -1 // number of lines after the exception; -1 if the traceback is truncated
 	_, rest, _ := strings.Cut(body[i:], "\n")
 	for line := range strings.SplitSeq(rest, "\n") {
 		if strings.TrimSpace(line) == "" || after < 0 && (line[0] == ' ' || line[0] == '\t') {
@@ -90,7 +90,7 @@ func isNodeCrash(lines []string) bool {
 	})
 }
 
-// looksLikeCode reports whether the lines are a diff, or mostly have line numbers as in a file listing.
+// looksLikeCode reports whether the lines are a diff, or whether most of them have line numbers as in a file listing.
 func looksLikeCode(lines []string) bool {
 	if hasAnyPrefix(lines[0], []string{"diff --git ", "@@ ", "Here's the result of running `cat -n`"}) {
 		return true
@@ -141,8 +141,8 @@ func (p *phrases) hasOnlyShellErrors(body string) bool {
 }
 
 // hasOnlyProgramErrors reports whether a read-only command's output consists of errors from programs in the command
-// line. Errors from other programs do not count, because the command may print a log. A short output counts if the
-// first line is such an error, because advice can follow.
+// line. Errors from other programs do not count, because the command may print a log. For a short output, it is enough
+// that the first line is such an error, because advice can follow.
 func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	isKnownError := hasAnyPrefix(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
@@ -203,8 +203,8 @@ func everyLineMatches(body string, accept func(line string) bool) bool {
 	return n > 0
 }
 
-// hasProgramError reports whether the first two lines or the last lines hold an error from a program in the command
-// line. For git, any line counts.
+// hasProgramError reports whether the first two lines or the last lines contain an error from a program in the command
+// line. If the program is git, the error can be in any line.
 func (c *shellCommand) hasProgramError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.phrases.endsInSuccess(body) {
 		return false
@@ -227,7 +227,7 @@ func (c *shellCommand) hasProgramError(body string) bool {
 	return false
 }
 
-// isProgramError reports whether a line is a program name, a colon and words about a failure.
+// isProgramError reports whether a line consists of a program name, a colon and words about a failure.
 func (p *phrases) isProgramError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell

@@ -11,8 +11,8 @@ import (
 )
 
 // Each line in phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The
-// class names a list of phrases. Without the phrase, the test case would be judged differently. A phrase that begins or
-// ends with a blank is in double quotes.
+// class is the name of a list of phrases. Without the phrase, the test case would be judged differently. A phrase that
+// begins or ends with a blank is in double quotes.
 var (
 	//go:embed phrases.tsv
 	phrasesText string
@@ -24,7 +24,7 @@ var (
 var compiledPhrases = sync.OnceValue(func() *phrases {
 	list, err := readLists()
 	if err != nil {
-		panic(err) // impossible: a test reads the embedded files
+		panic(err) // cannot happen, because a test reads the embedded files
 	}
 	return compile(list)
 })
@@ -34,7 +34,7 @@ type phrases struct {
 	lists map[string][]string // by class; comments in the files explain each list
 	sets  map[string]map[string]bool
 
-	toolLists map[string][]string // by a word in a tool's name: the "tool" lists with this word
+	toolLists map[string][]string // by a word in a tool's name: the "tool" lists that contain this word
 
 	waitCommands, pollCommands, launchers commandList
 
@@ -42,7 +42,7 @@ type phrases struct {
 	line    linePhrases
 
 	refusals                 []refusalWording
-	synthetic                []ruledPhrase // how harness-written user messages begin
+	synthetic                []ruledPhrase // the beginnings of user messages that a harness wrote
 	sideSentences, sideRoles []ruledPhrase // sentences and roles in agents' side requests
 	chatInstructions         []ruledPhrase // instructions for housekeeping in chat front ends
 }
@@ -51,7 +51,7 @@ type phrases struct {
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
-	missing                       prefixes // can be inside a message; stored without the leading blank
+	missing                       prefixes // phrases that can be inside a message; stored without the leading blank
 }
 
 // linePhrases are the phrases for phrases.gradeLine.
@@ -61,17 +61,17 @@ type linePhrases struct {
 
 func (p *phrases) inList(list, word string) bool { return p.sets[list][word] }
 
-// isKey reports whether key is in the list "key LIST" (calls.tsv).
+// isKey reports whether key is in the "key LIST" list in calls.tsv.
 func (p *phrases) isKey(list, key string) bool { return p.inList("key "+list, strings.ToLower(key)) }
 
 func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// ruledPhrase is a phrase, with the rule or the kind of side request that applies if a text has the phrase.
+// ruledPhrase is a phrase with the rule, or the kind of side request, that applies if a text has the phrase.
 type ruledPhrase struct{ rule, text string }
 
-// prefixes holds phrases by the first byte.
+// prefixes holds phrases by their first byte.
 type prefixes [256][]ruledPhrase
 
 func (p *prefixes) add(phrase, rule string) {
@@ -190,7 +190,7 @@ func compile(list []listLine) *phrases {
 	return p
 }
 
-// refusalWording is how a harness's refusal line begins.
+// refusalWording is the beginning of a harness's refusal line.
 type refusalWording struct {
 	text    string
 	refuser Refuser

@@ -21,15 +21,15 @@ type Transcript struct {
 	Reward     *float64 // from 0 to 1; nil means unknown
 }
 
-// ReadTranscripts calls handle with each transcript in the input: JSON lines, JSON objects over several lines, an array
-// of objects, or one array of messages. Only one transcript is in memory at a time. Invalid lines are skipped, and the
-// returned error lists the line numbers. After an error from handle, ReadTranscripts stops.
+// ReadTranscripts calls handle with each transcript in the input. The input consists of JSON lines, JSON objects over
+// several lines, an array of objects, or one array of messages. Only one transcript is in memory at a time. Invalid
+// lines are skipped, and the returned error lists the line numbers. After an error from handle, ReadTranscripts stops.
 func ReadTranscripts(r io.Reader, handle func(Transcript) error) error {
 	return readTranscripts(r, handle, nil)
 }
 
-// readTranscripts is ReadTranscripts with an optional pool. A pool inspects the transcripts in JSON lines, and handle
-// gets only the others.
+// readTranscripts does the same as ReadTranscripts, but can use a pool. The pool then inspects the transcripts in JSON
+// lines, and handle gets only the other transcripts.
 func readTranscripts(r io.Reader, handle func(Transcript) error, pool *inspectors) error {
 	rd := &transcriptReader{handle: handle, inspectors: pool, input: bufio.NewReaderSize(r, readSize), line: 1, unreadBytes: fileSize(r)}
 	if pool != nil {
@@ -61,18 +61,18 @@ var errEmpty = errors.New("the input is empty")
 // transcriptReader splits the input into transcripts: the JSON objects at the top level and in top-level arrays.
 type transcriptReader struct {
 	handle         func(Transcript) error
-	inspectors     *inspectors // nil means handle gets all transcripts
+	inspectors     *inspectors // nil means that handle gets all transcripts
 	input          *bufio.Reader
 	stopped        bool    // handle returned an error
 	lineErrors     []error // errors from the first maxLineErrors invalid lines
 	moreErrorLines []int   // line numbers
 
-	unreadBytes int64      // in the file; 0 means unknown
+	unreadBytes int64      // number of bytes not read yet in a file; 0 means unknown
 	line        int        // current line number
-	hasContent  bool       // the input has more than white space
+	hasContent  bool       // the input has something other than white space
 	skipLine    bool       // skip the rest of the current line
 	lineValues  [][]byte   // complete values on the current line
-	array       *openArray // array not closed yet; nil if none
+	array       *openArray // array that is not closed yet; nil if none
 	openValue   openValue
 }
 
@@ -88,7 +88,7 @@ func fileSize(r io.Reader) int64 {
 	return 0
 }
 
-// openArray is a top-level array of transcripts or messages that is not read to the end.
+// openArray is a top-level array of transcripts or messages that has not been read to the end.
 type openArray struct {
 	start      int  // line number
 	count      int  // elements so far
@@ -97,7 +97,7 @@ type openArray struct {
 	messages   []byte // JSON transcript with the messages so far, without the closing brackets
 }
 
-// maxLineErrors bounds the errors reported in full, because in an unknown format every line has an error.
+// maxLineErrors is the number of errors that are reported in full. In an unknown format, every line has an error.
 const maxLineErrors = 10
 
 func (r *transcriptReader) readAll() error {
@@ -178,8 +178,8 @@ func (r *transcriptReader) dropInvalid(line int, why error) {
 	}
 }
 
-// addValue handles a complete value. In an array, it emits a transcript, and adds any other value as a message to the
-// array's transcript. Outside of an array, it queues the value for endLine.
+// addValue handles a complete value. If the value is in an array, addValue emits it if it is a transcript, and
+// otherwise adds it as a message to the array's transcript. Outside an array, it queues the value for endLine.
 func (r *transcriptReader) addValue(raw []byte) error {
 	if r.array == nil {
 		r.openValue.raw = nil
@@ -252,7 +252,7 @@ func (r *transcriptReader) endInput() error {
 	return r.endLine()
 }
 
-// emit calls handle with a transcript, or reports ReadRecording's error err.
+// emit calls handle with a transcript, or reports the error err that ReadRecording returned.
 func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
 		if err = r.drain(); err != nil {
@@ -276,8 +276,8 @@ func (r *transcriptReader) addTranscriptError(start int, raw []byte, rec wire.Re
 	r.addLineError(start, location, err)
 }
 
-// describeError returns location with the transcript id, and a JSON decoder's error if the text is no JSON, because it
-// is more precise than err.
+// describeError returns location with the transcript id. If the text is not JSON, it also returns a JSON decoder's
+// error, which is more precise than err.
 func describeError(raw []byte, rec wire.Recording, err error, location string) (string, error) {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
@@ -299,7 +299,7 @@ func (r *transcriptReader) drain() error {
 	return err
 }
 
-// reportLineError adds an error. It waits for the earlier lines, because their errors must come first.
+// reportLineError adds an error. It first waits for the earlier lines, because their errors must come first.
 func (r *transcriptReader) reportLineError(line int, location string, err error) {
 	_ = r.drain() // the next add or drain returns the error
 	r.addLineError(line, location, err)

@@ -8,14 +8,14 @@ import (
 	"precept/internal/wire"
 )
 
-// openValue is the JSON value being read.
+// openValue is the JSON value that is being read.
 type openValue struct {
 	depth          int // open brackets; 0 if no value is open
 	inString       bool
 	escaped        bool // the bytes so far end with a backslash
 	raw            []byte
 	start          int   // line number
-	possibleStarts []int // later lines where a value may begin, for the error messages
+	possibleStarts []int // later lines on which a value may begin, for the error messages
 }
 
 const readSize = 256 << 10 // bytes read at once
@@ -23,8 +23,8 @@ const readSize = 256 << 10 // bytes read at once
 // longValueBytes is the size in bytes above which a value's buffer gets room for the whole rest of the file.
 const longValueBytes = 4 << 20
 
-// extend appends part to buffer. A long value's buffer grows only once, because each growth would hold two copies of
-// many megabytes.
+// extend appends part to buffer. The buffer of a long value grows only once, because during each growth there are two
+// copies of many megabytes.
 func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	if room := len(buffer) + len(part); cap(buffer) < room && cap(buffer) > 0 {
 		if room > longValueBytes && r.unreadBytes > 0 {
@@ -37,8 +37,8 @@ func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	return append(buffer, part...)
 }
 
-// dropTruncatedValue drops the open value if the line alone is a complete transcript. In that case the value began on a
-// truncated line, and would swallow all following lines.
+// dropTruncatedValue drops the open value if the line on its own is a complete transcript. In that case, the open value
+// began on a truncated line, and would otherwise include all following lines.
 func (r *transcriptReader) dropTruncatedValue(line []byte) {
 	if r.openValue.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return

@@ -4,8 +4,8 @@ import (
 	"strings"
 )
 
-// maxRefusalHead bounds the bytes searched for a refusal at the start of a result, where a header can precede the
-// refusal.
+// maxRefusalHead is the number of bytes at the start of a result that are searched for a refusal. A header can come
+// before the refusal.
 const maxRefusalHead = 400
 
 func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
@@ -26,7 +26,7 @@ func (p *phrases) readRefusal(text string) (refuser Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readInterrupt reads the last line of a result, where a harness reports that the user interrupted a command.
+// readInterrupt reads the last line of a result, in which a harness reports that the user interrupted a command.
 func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -40,7 +40,8 @@ func (p *phrases) readInterrupt(text string) (refuser Refuser, rule string) {
 	return refuser, rule
 }
 
-// refusalLine returns the refusal that a lower-case line reports, after any phrase in the list "refusal-behind".
+// refusalLine returns the refusal that a lower-case line reports. The line may begin with a phrase in the
+// "refusal-behind" list.
 func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
@@ -64,7 +65,7 @@ func (p *phrases) refusalLine(line string) (refuser Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readPending reports whether a result says that the call is still running, and by which rule.
+// readPending reports whether a result says that the call is still running, and returns the rule.
 func (p *phrases) readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {

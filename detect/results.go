@@ -7,21 +7,21 @@ import (
 	"precept/internal/wire"
 )
 
-// Results caches the judgements of one request's tool results, because lessons, loops and signals need the same
+// Results caches the judgements of the tool results in one request, because lessons, loops and signals need the same
 // judgements. The zero value is an empty cache.
 type Results struct {
-	listed []*judgedCall // a short list is cheaper than a map
+	listed []*judgedCall // a list, because a short list is cheaper than a map
 	mapped map[callResult]*judgedCall
 	prompt promptQuotes
 }
 
-// callResult is a call with the result's text, the cache key.
+// callResult is a call with the text of its result. It is the cache key.
 type callResult struct {
 	tool, args, text string
 	flag             int8 // see Classify
 }
 
-// judgedCall is a call with the result, judged at the first use.
+// judgedCall is a call with its result, which is judged at the first use.
 type judgedCall struct {
 	result                 callResult
 	analysis               *toolCall
@@ -44,8 +44,8 @@ func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	return j.kinds
 }
 
-// Failed returns the number of new results in the request, and the failed ones' indices in req.NewResults. recall
-// returns calls in earlier requests.
+// Failed returns the number of new results in the request, and the indices of the failed results in req.NewResults.
+// recall returns calls in earlier requests.
 func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
@@ -120,7 +120,7 @@ func (j *judgedCall) classify() Judgement {
 // between calls.
 type promptQuotes struct {
 	readTo   int  // items before this index are read
-	isQuoted bool // the user's newest words before item readTo are in quotes
+	isQuoted bool // the user's newest words before readTo are in quotes
 }
 
 // isPromptQuoted reports whether the newest user message before item has the user's words in double quotes.

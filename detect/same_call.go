@@ -13,16 +13,17 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxDecodedArgs bounds the size of decoded arguments, because a megabyte of "{}" would become a hundred megabytes of
-// maps. Longer arguments are compared byte by byte.
+// maxDecodedArgs is the maximum size of arguments that are decoded. A megabyte of "{}" would become a hundred megabytes
+// of maps. Longer arguments are compared byte by byte.
 const maxDecodedArgs = 256 << 10
 
-// CanonicalArgs returns call arguments with sorted keys, without white space, and without descriptions, which the model
-// words differently each time.
+// CanonicalArgs returns call arguments with sorted keys, and without white space and descriptions. The model words a
+// description differently each time.
 func CanonicalArgs(args string) string { return compiledPhrases().canonicalArgs(args, false) }
 
 // canonicalArgs returns the form that equal calls share. Numbers are not converted, so 1 and 1.0 differ. If
-// forComparison is true, canonicalLine's result replaces each command line, and is not a valid command line.
+// forComparison is true, each command line is replaced by the result of canonicalLine, which is not a valid command
+// line.
 func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -41,7 +42,7 @@ func (p *phrases) canonicalArgs(args string, forComparison bool) string {
 		maps.DeleteFunc(top, func(k string, _ any) bool { return p.isDescriptionKey(k) })
 	}
 	out, err := json.Marshal(p.canonical(v, forComparison))
-	if err != nil { // impossible: a decoded value encodes
+	if err != nil { // cannot happen, because a decoded value can be encoded
 		return trimmed
 	}
 	return string(out)
@@ -95,8 +96,8 @@ func (p *phrases) canonicalCommand(v any, forComparison bool) any {
 	return v
 }
 
-// isDescriptionKey reports whether a key describes the call for the user. Callers drop a description only beside
-// another input such as a command, because the description in a new issue is the input.
+// isDescriptionKey reports whether a key describes the call for the user. Callers drop a description only if there is
+// another input, such as a command. In a call that makes an issue, the description is the input.
 func (p *phrases) isDescriptionKey(key string) bool { return p.isKey("describes", key) }
 
 func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
@@ -124,8 +125,8 @@ func addLongestWords(longest []string, s string) []string {
 	return longest
 }
 
-// literals returns words that the arguments of every equal call and every attempt (attempts.go) contain. A search for
-// the words is much cheaper than the canonical form, and rejects most calls.
+// literals returns words that are in the arguments of every equal call and of every attempt (attempts.go). A search for
+// these words rejects most calls, and is much cheaper than computing the canonical form.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
@@ -140,7 +141,7 @@ func (c *toolCall) literals(args string) []string {
 		case drop && c.phrases.isDescriptionKey(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k), c.args.isOnlyID(k):
 		case isShellKey(k):
 			if found, names := c.splitSearchCommand(); names != "" {
-				_, folders, _ := strings.Cut(found, " ") // the agent may repeat a grep search with rg
+				_, folders, _ := strings.Cut(found, " ") // only the folders, because the agent may repeat a grep search with rg
 				words = addLongestWords(words, folders)
 				continue
 			}
@@ -162,7 +163,7 @@ func (v lenientValue) literals(longest []string) []string {
 	switch v.kind {
 	case stringValue:
 		return addLongestWords(longest, v.text())
-	case numberValue: // as written, because 1 and 1.0 are different arguments
+	case numberValue: // use numbers as written, because 1 and 1.0 are different arguments
 		return addLongestWords(longest, v.raw)
 	case noValue, boolValue, objectValue, arrayValue:
 	}
@@ -172,7 +173,7 @@ func (v lenientValue) literals(longest []string) []string {
 	return longest
 }
 
-// callIdentity returns a hash over the tool and the canonical arguments.
+// callIdentity returns a hash of the tool and the canonical arguments.
 func callIdentity(tool, args string) uint64 {
 	call := compiledPhrases().analyseCall(tool, args)
 	return call.identity(tool, args)
@@ -185,8 +186,8 @@ func (c *toolCall) identity(tool, args string) uint64 {
 	return combineHashes(xxhash.Sum64String(tool), c.hashArgs(c.args))
 }
 
-// isComplete reports whether the arguments were read in full. Too long or too deep arguments are compared by the
-// canonical text instead.
+// isComplete reports whether the arguments were read in full. Arguments that are too long or too deep are compared by
+// their canonical text instead.
 func (c *toolCall) isComplete(args string) bool {
 	return c.argsComplete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }
@@ -196,7 +197,7 @@ func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	dropDescription, sum := c.phrases.hasInputKey(slices.Values(args.keys)), uint64(len(args.keys))
 	for i, k := range args.keys {
 		if dropDescription && c.phrases.isDescriptionKey(k) || args.isOnlyID(k) {
-			sum-- // a call without the argument is equal
+			sum-- // so that a call without the argument is equal
 			continue
 		}
 		sum += combineHashes(xxhash.Sum64String(k), c.hashValue(k, args.vals[i]))
@@ -204,8 +205,8 @@ func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	return sum
 }
 
-// isOnlyID reports whether an argument is an id that differs among equal calls. A browser's ref is the element's number
-// in the newest snapshot; "element" describes the element.
+// isOnlyID reports whether an argument is an id that may differ in equal calls. For example, a browser tool's "ref" is
+// an element's number in the newest snapshot, and "element" describes the element.
 func (v lenientValue) isOnlyID(key string) bool {
 	switch strings.ToLower(key) {
 	case "ref":

@@ -8,16 +8,16 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-const maxHashedBytes = 32 << 10 // hashed at each end of a result
+const maxHashedBytes = 32 << 10 // bytes hashed at each end of a result
 
 // hashResult returns a hash of a result. The hash ignores colours, and parts that change between runs, such as ids,
-// times, addresses and random names. It ignores a failure's line order, because a shell mixes standard output and
-// standard error.
+// times, addresses and random names. If the result is a failure, the hash also ignores the order of the lines, because
+// a shell mixes standard output and standard error.
 func hashResult(text string, failed bool) uint64 { return compiledPhrases().stableHash(text, failed) }
 
 func (p *phrases) stableHash(text string, failed bool) uint64 {
 	if strings.HasPrefix(text, scriptFramePrefix) {
-		// A Codex program prints JSON lines, with ids and times on the same line as the output.
+		// A Codex program prints JSON lines, which have ids and times on the same line as the output.
 		text = p.unframe(text).body
 	}
 	if len(text) > 2*maxHashedBytes {
@@ -44,7 +44,7 @@ func (p *phrases) stableHash(text string, failed bool) uint64 {
 	return ordered.Sum64()
 }
 
-// lineToHash returns a line's plain text, or "" for a frame line that changes between runs.
+// lineToHash returns a line's plain text, or "" if the line is a frame line that changes between runs.
 func (p *phrases) lineToHash(line string) string {
 	t := plainLine(line)
 	if hasAnyPrefix(t, p.lists["frame-varies"]) {
@@ -60,9 +60,9 @@ const (
 	hashedBytes = 256 // per line
 )
 
-// endsHash returns a hash over the first and last lines of a result, or 0 (unknown) for a Codex program's result or a
-// very long result. Two results with equal stableHash values have equal endsHash values, too, but endsHash is cheaper
-// for long results.
+// endsHash returns a hash of the first and last lines of a result. The hash is 0 (unknown) if the result comes from a
+// Codex program or is very long. If two results have equal stableHash values, their endsHash values are equal as well,
+// but endsHash is cheaper for long results.
 func (p *phrases) endsHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFramePrefix) || len(text) > 2*maxHashedBytes {
 		return 0
@@ -99,7 +99,7 @@ func (p *phrases) appendStable(dst []byte, line string) []byte {
 	return p.appendStableUpTo(math.MaxInt, dst, line)
 }
 
-// appendStableUpTo is appendStable, but stops once dst has limit bytes.
+// appendStableUpTo does the same as appendStable, but stops once dst has limit bytes.
 func (p *phrases) appendStableUpTo(limit int, dst []byte, line string) []byte {
 	for i := 0; i < len(line) && len(dst) < limit; {
 		if !isWordByte(line[i]) {
@@ -232,7 +232,7 @@ func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 		return true
 	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // Unix time in seconds or milliseconds
 		return true
-	case len(w) >= 6 && digits >= 2 && digits < len(w) && sets&hexBytes != 0: // object ids, UUID parts
+	case len(w) >= 6 && digits >= 2 && digits < len(w) && sets&hexBytes != 0: // object ids and parts of UUIDs
 		return true
 	case strings.HasPrefix(w, "tmp") && len(w) >= 8:
 		return true
@@ -294,7 +294,7 @@ const (
 	durationBytes // a duration such as 1m30s
 )
 
-// alphabets holds the alphabets that contain a byte, by the byte.
+// alphabets holds, for each byte, the alphabets that contain it.
 //
 //nolint:gochecknoglobals // immutable
 var alphabets = func() (out [256]alphabetSet) {
@@ -332,7 +332,7 @@ func isDuration(w string, sets alphabetSet) bool {
 		commonAlphabets(rest)&numberBytes != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
-// startsWithUnit matches a unit for times or transfer rates after a number.
+// startsWithUnit matches a unit of time or of transfer rates after a number.
 func (p *phrases) startsWithUnit(after string) bool {
 	after = strings.TrimLeft(after, " ")
 	return startsWithPhrase(after, "s") || hasAnyPrefix(after, p.lists["unit"])

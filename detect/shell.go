@@ -14,7 +14,7 @@ type shellCommand struct {
 	statusMasked bool        // a pipe, "|| true" or "; echo" hides the exit status
 	waits        bool        // the line blocks until a time or a state is reached
 	polls        bool        // the line asks for a state, such as a health check, and changes nothing
-	lastProgram  string      // the program with the line's exit status
+	lastProgram  string      // the program that determines the line's exit status
 	parts        []shellPart // programs, without wrappers such as sudo
 	line         shell.Line
 }
@@ -108,7 +108,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	case "xargs":
 		_, command := readOptions(args, optionSyntaxFor(prog), true)
 		started, rest := p.program(command)
-		return started == "" || p.isReadOnly(started, rest) // without a command, xargs prints its input
+		return started == "" || p.isReadOnly(started, rest) // if it starts no command, xargs prints its input
 	case "sed":
 		return true
 	case "perl":
@@ -127,7 +127,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 }
 
 // startsOnlyReaders reports whether all commands that a search starts are read-only, as in `find . -exec wc -l {} +`. A
-// command follows one of options, and ends at ";" or "+".
+// command comes after one of options, and ends at ";" or "+".
 func (p *phrases) startsOnlyReaders(args []string, options ...string) bool {
 	for i := 0; i < len(args); i++ {
 		if !slices.Contains(options, args[i]) {

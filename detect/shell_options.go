@@ -9,11 +9,11 @@ import (
 type optionSyntax struct {
 	shortWithValue string // letters of the short options with a value, in the same word or the next word
 	longWithValue  string // long options with a value, after "=" or in the next word
-	writeOptions   string // options with which the program writes a file
+	writeOptions   string // options that make the program write a file
 }
 
-// optionSyntaxFor returns the option syntax of a program. For a program that it does not know, no option has a value in
-// the next word.
+// optionSyntaxFor returns the option syntax of a program. It assumes that an unknown program has no options with a
+// value in the next word.
 func optionSyntaxFor(prog string) optionSyntax {
 	switch prog {
 	case "sed":
@@ -38,8 +38,8 @@ func optionSyntaxFor(prog string) optionSyntax {
 	return optionSyntax{}
 }
 
-// writesFile reports whether a program that usually only reads changes a file, or starts a command that may change one:
-// sed -Ei, sort -o, find -delete, or a sed or awk script.
+// writesFile reports whether a program that usually only reads may change a file here, or start a command that may
+// change one. Examples are sed -Ei, sort -o, find -delete, and some sed and awk scripts.
 func (p *phrases) writesFile(prog string, args []string) bool {
 	switch prog {
 	case "find":
@@ -75,7 +75,7 @@ func (p *phrases) writesFile(prog string, args []string) bool {
 type option struct{ name, value string }
 
 // readOptions splits arguments into options and the rest. It splits a group such as -ni into -n and -i. If untilRest is
-// true, everything from the first argument that is not an option belongs to the rest.
+// true, the rest begins with the first argument that is not an option, and includes everything after it.
 func readOptions(args []string, syntax optionSyntax, untilRest bool) (options []option, rest []string) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]

@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// SideRequestKind returns the kind of housekeeping that a side request asks for, or "" for a request in the
+// SideRequestKind returns the kind of housekeeping that a side request asks for, or "" if the request belongs to the
 // conversation. Agents and chat front ends send side requests in addition to the conversation. The kinds are title,
 // summary, memory, commit, tags, follow_up, query, completion, emoji and prompt.
 func SideRequestKind(req *wire.Request) string {
@@ -32,7 +32,7 @@ func SideRequestKind(req *wire.Request) string {
 		user = req.Item(last).Text + "\n" + user
 	}
 	if len(req.Tools) == 0 && user != "" {
-		// The instruction for a title may precede the conversation.
+		// The instruction to write a title may come before the conversation.
 		for i := range first {
 			if req.Role(i) == wire.RoleUser && i != newest {
 				user = req.Item(i).Text + "\n" + user
@@ -45,11 +45,11 @@ func SideRequestKind(req *wire.Request) string {
 	return compiledPhrases().sideKind(user, system, len(req.Tools))
 }
 
-// maxSideText bounds the bytes searched at each end of a text for side requests.
+// maxSideText is the number of bytes at each end of a text that are searched for a side request.
 const maxSideText = 4096
 
-// sideKind recognises a side request by the wording. If the request has tools, only a known agent's literal sentence
-// counts. Without tools, paraphrases also count, because a request without tools is rarely the agent's main work.
+// sideKind recognises a side request by its wording. If the request has tools, only a literal sentence of a known agent
+// counts. If it has no tools, paraphrases also count, because a request without tools is rarely the agent's main work.
 func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user := cutToEnds(lastUserText)
 	if kind, ok := p.knownSideKind(user, systemText); ok {
@@ -73,7 +73,7 @@ func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 
 const maxPromptHead = 600 // bytes searched in a system prompt
 
-// knownSideKind looks for a known agent's literal sentence in either text, or for a known role at the start of the
+// knownSideKind looks for a literal sentence of a known agent in either text, and for a known role at the start of the
 // system prompt.
 func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, maxPromptHead))
@@ -92,8 +92,8 @@ func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	return "", false
 }
 
-// asksForTitle reports whether the text asks for a conversation's title: it has a phrase in the list "side-title"
-// ("write a title"), and one in "side-title-of" for what the title is for.
+// asksForTitle reports whether the text asks for a conversation's title. Such a text has a phrase in the "side-title"
+// list ("write a title") and one in the "side-title-of" list, which names what the title is for.
 func (p *phrases) asksForTitle(low string) bool {
 	return containsAny(low, "title") && containsAny(low, p.lists["side-title"]...) &&
 		containsAny(low, p.lists["side-title-of"]...)
@@ -114,8 +114,8 @@ func hasPrefixFold(s, prefix string) bool {
 	return len(s) >= len(prefix) && s[0]|0x20 == prefix[0]|0x20 && strings.EqualFold(s[:len(prefix)], prefix)
 }
 
-// firstMatchingPhrase returns the index of the first phrase in list that begins a line in text, or len(list) if none
-// does. One pass over the lines is cheaper than one search per phrase.
+// firstMatchingPhrase returns the index of the first phrase in list with which a line in text begins, or len(list) if
+// there is none. One pass over the lines is cheaper than one search per phrase.
 func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
@@ -141,9 +141,9 @@ func cutToEnds(text string) string {
 	return text[:maxSideText] + "\n" + text[len(text)-maxSideText:]
 }
 
-// AlwaysSendsTools reports whether agents with this User-Agent product always send tools, so that a request without
-// tools is housekeeping. The result is false for an SDK (OpenAI, Anthropic, langchain), because the app that uses it
-// may be a plain chat.
+// AlwaysSendsTools reports whether agents with this User-Agent product always send tools. If they do, a request without
+// tools is housekeeping. The result is false for an SDK (OpenAI, Anthropic, langchain), because the app that uses the
+// SDK may be a plain chat.
 func AlwaysSendsTools(product string) bool {
 	return compiledPhrases().inList("agent", strings.ToLower(product))
 }

@@ -12,7 +12,7 @@ type Signal struct {
 	Feeling   Feeling
 	Tier      int // reliability: tierVerifier or TierImplicit
 	Rule      string
-	Sentiment bool // derived from the user's words; becomes a reward only if the operator enables sentiment
+	Sentiment bool // the signal is derived from the user's words, and becomes a reward only if the operator enables sentiment
 }
 
 // Signal tiers. Feedback with a lower tier is more reliable.
@@ -75,9 +75,9 @@ func (r *Results) resultSignal(
 	return s, true
 }
 
-// isAutomatic reports whether a harness refused a call by itself, in the same words as for a user's refusal. opencode
-// does so if it runs without a user: the request offers the tool "todowrite" but no tool "question", or has the user's
-// words in double quotes. A refusal with the user's feedback is never automatic.
+// isAutomatic reports whether a harness refused a call by itself, but used the same words as for a user's refusal.
+// opencode does so if it runs without a user. In that case, the request offers the "todowrite" tool but no "question"
+// tool, or has the user's words in double quotes. A refusal with the user's feedback is never automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, maxRefusalHead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
@@ -89,8 +89,8 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 	return r.prompt.isPromptQuoted(req, item)
 }
 
-// newestAnswer returns an answer's text or, if it has none, previous. If both are empty, newestAnswer returns a blank,
-// because an empty text would mean that the agent has not answered yet.
+// newestAnswer returns the text of an answer or, if the answer has no text, previous. If both are empty, it returns a
+// blank, because an empty text would mean that the agent has not answered yet.
 func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

@@ -4,15 +4,15 @@ import (
 	"strings"
 )
 
-// A result within these bounds keeps all lines in the signature, because any line may name the error.
+// If a result is within these bounds, its signature has all lines, because any line may name the error.
 const (
 	maxSignature      = 1024 // bytes
 	maxSignatureLines = 12
 	maxSignatureLine  = 300
 )
 
-// Signature returns a failed result's error signature, which lessons are matched against: a short result's lines
-// without colours, stack frames and the harness's frame (frame.go), or a long result's headline.
+// Signature returns a failed result's error signature, against which lessons are matched. For a short result, this is
+// all lines without colours, stack frames and the harness's frame (frame.go). For a long result, it is the headline.
 func Signature(text string) string {
 	all, failureLines := compiledPhrases().headline(text)
 	if len(all) <= maxSignatureLines && totalBytes(all) <= maxSignature {
@@ -27,8 +27,8 @@ func Headline(text string) string {
 	return joinLines(dropRepeats(failureLines))
 }
 
-// headline returns a failed result's lines without stack frames (all), and those that describe the failure
-// (failureLines).
+// headline returns a failed result's lines without stack frames (all), and the lines among these that describe the
+// failure (failureLines).
 func (p *phrases) headline(text string) (all, failureLines []string) {
 	text = p.signatureText(withoutProgressMeter(cutMiddle(strings.TrimSpace(text))))
 	inTrace, inCause := false, false
@@ -139,7 +139,8 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:2:2], lines[len(lines)-4:]...)
 }
 
-// dropRepeats removes repeated lines. From more than maxSignatureLines lines, it keeps the first ones and the last two.
+// dropRepeats removes repeated lines. If there are more than maxSignatureLines lines, it keeps the first lines and the
+// last two.
 func dropRepeats(lines []string) []string {
 	seen := make(map[string]bool, len(lines))
 	out := lines[:0:0]

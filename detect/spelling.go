@@ -9,9 +9,10 @@ import (
 	"precept/internal/shell"
 )
 
-// canonicalLine returns the form that equivalent command lines share (command): without quotes, comments, wrappers such
-// as sudo, redirected errors and final filters such as tail. settings holds the folder and the variables that the line
-// sets. In command, \x1f separates words, and \x1e separates commands. A line that is not plain stays unchanged.
+// canonicalLine returns the form that equivalent command lines share (command). This form has no quotes, comments,
+// wrappers such as sudo, redirected errors or final filters such as tail. settings holds the folder and the variables
+// that the line sets. In command, \x1f separates words, and \x1e separates commands. A line that is not plain stays
+// unchanged.
 func (p *phrases) canonicalLine(cmd string) (command, settings string) {
 	if !isPlainLine(cmd) {
 		return cmd, ""
@@ -40,7 +41,7 @@ func isPlainLine(cmd string) bool {
 	return true
 }
 
-// withoutRedirection removes "&&" and error-output redirections, which a plain line can contain.
+// withoutRedirection removes "&&" and redirections of standard error, which a plain line can contain.
 //
 //nolint:gochecknoglobals // immutable
 var withoutRedirection = sync.OnceValue(func() *strings.Replacer {
@@ -69,7 +70,7 @@ func (p *phrases) canonicalParsedLine(cmd string, line *shell.Line) (command, se
 		case dir == "/bin/" || dir == "/usr/bin/" || dir == "/usr/local/bin/":
 			name = prog
 		}
-		if len(parts) > 0 && c.Operator == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // changes only the exit code
+		if len(parts) > 0 && c.Operator == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // the command changes only the exit code
 			continue
 		}
 		operator := strings.Replace(c.Operator, ";", "&&", 1)
@@ -125,8 +126,8 @@ func isKeyword(w string) bool {
 }
 
 // sameCall reports whether two steps make the same call. If only one of them sets a folder or a variable, the setting
-// is ignored, because a shell may have kept it from the other call. Comparing literals first saves computing b's
-// identity for most pairs.
+// is ignored, because a shell may have kept it from the other call. For most pairs, b's identity need not be computed,
+// because the literals are compared first.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasIdentity {
 		result := &b.call.result
@@ -141,7 +142,7 @@ func sameCall(a, b *step) bool {
 	return a.memo.locationHash == b.memo.locationHash || a.memo.locationHash == 0 || b.memo.locationHash == 0
 }
 
-// sameCode reports whether two exit codes are equal. 0 equals any code, because a filter in a pipe hides the other
+// sameCode reports whether two exit codes are equal. 0 is equal to any code, because a filter in a pipe hides the other
 // program's code.
 func sameCode(a, b int) bool { return foldCode(a) == foldCode(b) || a == 0 || b == 0 }
 

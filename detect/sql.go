@@ -9,7 +9,7 @@ import (
 const sqlWords = " select insert update delete with show describe explain create alter drop from where and or not null limit order group by " +
 	"into values set join left right inner outer on as distinct count having union all asc desc like in is between "
 
-// isSQL reports whether an argument's name (key) and first word show that the argument is SQL.
+// isSQL reports whether an argument is SQL, according to its name (key) and its first word.
 func isSQL(key, text string) bool {
 	if !slices.Contains([]string{"sql", "query", "statement", "q", "sql_query"}, strings.ToLower(key)) {
 		return false
@@ -22,8 +22,8 @@ func isSQL(key, text string) bool {
 	return false
 }
 
-// canonicalSQL returns an SQL statement in lower case outside quotes, with single blanks and without the final
-// semicolon.
+// canonicalSQL returns an SQL statement with single blanks, without the final semicolon, and, outside quotes, in lower
+// case.
 func canonicalSQL(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
 		return "", false
@@ -54,8 +54,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the names without capital letters in a statement. Other blanks, or keywords in a different case, do
-// not change them.
+// sqlNames returns the names without capital letters in a statement. They do not depend on blanks or on the case of
+// keywords.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

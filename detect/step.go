@@ -15,9 +15,9 @@ type step struct {
 
 	item        int
 	resultIndex int
-	batch       int // see history; calls in a batch were made before any of the results
+	batch       int // see history; the calls in a batch were made before any of their results was known
 	callID      string
-	mediaHash   uint64 // media in the result or in the message after it
+	mediaHash   uint64 // hash of the media in the result or in the message after it
 	hasWarning  bool
 	inUserText  bool // see wire.Result.InUserText
 	hasCall     bool // see wire.Result.WithCall
@@ -26,11 +26,11 @@ type step struct {
 	isUser bool
 	turn   userTurn
 	memo   stepMemo
-	source *wire.Request // request that holds the result's text after dropText; nil before
+	source *wire.Request // after dropText, the request that holds the result's text; nil before
 }
 
-// dropText drops a judged step's texts to save memory, and first computes what later steps may read. Steps with equal
-// judgements share one judgedCall in old.
+// dropText drops the texts of a judged step to save memory. Before that, it computes what later steps may read. Steps
+// with equal judgements share one judgedCall in old.
 func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.source = req
 	if s.isUser {
@@ -40,7 +40,7 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	judgement := s.judgement()
 	s.identity()
 	if s.identityWithoutBudget(); s.memo.queryWords != 0 {
-		s.resultHash() // needs the arguments
+		s.resultHash() // computed now, because it needs the arguments
 	}
 	if s.toolHash(); judgement.Outcome == Error {
 		s.failureFingerprint()
@@ -75,7 +75,7 @@ type userTurn struct {
 type stepMemo struct {
 	identity, resultHash                                 uint64
 	endsHash                                             uint64
-	locationHash                                         uint64 // folder and variables, or the edited file
+	locationHash                                         uint64 // hash of the folder and variables, or of the edited file
 	identityWithoutBudget                                uint32 // see attempts.go; 0 means no budget
 	queryWords                                           uint64 // set together with identityWithoutBudget
 	hasIdentity, hasResultHash, hasIdentityWithoutBudget bool
@@ -83,28 +83,28 @@ type stepMemo struct {
 	traits                                               callTraits
 	literals                                             []string
 	hasLiterals                                          bool
-	hasJudgement                                         bool // the fields set by step.judgement are valid
+	hasJudgement                                         bool // the fields that step.judgement sets are valid
 	isTransient, hasTransient                            bool // the failure may end by itself
 	isSilent                                             bool // a command succeeded without a report
 	fingerprint                                          *callFingerprint
 	waited                                               bool // the call waited, so later results may differ
 	toolHash                                             uint32
-	isShort                                              bool // the result is empty, or one line of a few words
-	onlyConfirms                                         bool // an edit's result, an empty or a short one
+	isShort                                              bool // the result is empty, or a line of a few words
+	onlyConfirms                                         bool // the result is that of an edit, or is empty or short
 }
 
-// callTraits are a call's properties. Only isGesture and isRepeatable also depend on the result.
+// callTraits are properties of a call. Only isGesture and isRepeatable also depend on the result.
 type callTraits struct {
 	computed       bool
 	isEdit         bool
 	isCommand      bool
-	isCheck        bool // test, lint, build, or a command that is not read-only, because it may run tests
+	isCheck        bool // the call is a test, lint or build, or a command that is not read-only, because such a command may run tests
 	mayChange      bool
 	scrolls        bool
-	isGesture      bool // clicks or types on a page, and the result shows the page
-	isNote         bool // writes the agent's note or plan
-	sendsPlainText bool // sends a command in plain language to another program, such as a game
-	isRepeatable   bool // meant to be repeated, such as a poll; step.judgement corrects the value
+	isGesture      bool // the call clicks or types on a page, and the result shows the page
+	isNote         bool // the call writes the agent's note or plan
+	sendsPlainText bool // the call sends a command in plain language to another program, such as a game
+	isRepeatable   bool // the call is meant to be repeated, such as a poll; step.judgement corrects the value
 }
 
 // toolCall returns the analysed call, and sets memo.traits at the first use.
@@ -151,8 +151,8 @@ func (s *step) isFinishedCheck() bool {
 	return s.memo.traits.isCheck && (v == OK || v == Error)
 }
 
-// identityWithoutBudget returns a hash of the call without budgets, such as time-outs (attempts.go), or 0 for a call
-// without a budget.
+// identityWithoutBudget returns a hash of the call without budgets, such as time-outs (attempts.go). The result is 0 if
+// the call has no budget.
 func (s *step) identityWithoutBudget() uint32 {
 	if !s.memo.hasIdentityWithoutBudget {
 		s.memo.identityWithoutBudget, s.memo.hasIdentityWithoutBudget = s.toolCall().identityWithoutBudget(s.call.result.tool, s.call.result.args), true
@@ -168,7 +168,7 @@ func (s *step) literals() []string {
 	return s.memo.literals
 }
 
-// judgement returns the result's judgement, and sets the memo fields that depend on the result at the first use.
+// judgement returns the result's judgement. At the first use, it sets the memo fields that depend on the result.
 func (s *step) judgement() Judgement {
 	v := s.call.classify()
 	if s.memo.hasJudgement {
@@ -179,7 +179,7 @@ func (s *step) judgement() Judgement {
 	call := s.toolCall()
 	text := strings.TrimSpace(s.call.result.text)
 	s.memo.isShort = len(text) < short && !strings.Contains(text, "\n") ||
-		call.purpose == purposeExec && len(text) < maxFrame && compiledPhrases().unframe(text).isEmpty // only a frame
+		call.purpose == purposeExec && len(text) < maxFrame && compiledPhrases().unframe(text).isEmpty // the result is only a frame
 	t := &s.memo.traits
 	s.memo.onlyConfirms = text == "" || t.isEdit || t.mayChange && !t.isCommand && s.memo.isShort
 	mayWrite := len(call.shell.parts) > 0 && !call.shell.readOnly
@@ -199,8 +199,8 @@ func (s *step) judgement() Judgement {
 	return v
 }
 
-// mayChangeResults reports whether later results may differ because of this step: it had or started a side effect, or
-// waited.
+// mayChangeResults reports whether later results may differ because of this step. That is possible if the step had a
+// side effect, started one, or waited.
 func (s *step) mayChangeResults() bool {
 	v := s.judgement()
 	return s.memo.waited || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
@@ -231,8 +231,9 @@ func (s *step) hashedText() string {
 	return call.withoutQuery(text)
 }
 
-// sameResult reports whether two results are equal. It compares the ends first, and reads whole texts only if these are
-// equal. Failures are always read as a whole, because equal failures can differ in the line order.
+// sameResult reports whether two results are equal. It compares the ends first, and reads the whole texts only if the
+// ends are equal. Failures are always read as a whole, because equal failures can have their lines in a different
+// order.
 func sameResult(a, b *step) bool {
 	if (!a.memo.hasResultHash || !b.memo.hasResultHash) && a.judgement().Outcome != Error && !sameEnds(a, b) {
 		return false
@@ -252,7 +253,7 @@ func (s *step) endsHash() uint64 {
 	return s.memo.endsHash
 }
 
-// isExcludedFromLoops reports whether a step cannot belong to a cycle: it may have side effects, is meant to be
+// isExcludedFromLoops reports whether a step cannot belong to a cycle, because it may have side effects, is meant to be
 // repeated, is still running, or was refused.
 func (s *step) isExcludedFromLoops() bool {
 	v := s.judgement()
@@ -278,7 +279,7 @@ func (c *toolCall) isBenchmark() bool {
 	})
 }
 
-// isUnfinished reports whether a text describes a running task, which an agent polls until the end.
+// isUnfinished reports whether a text describes a running task. An agent polls such a task until it ends.
 func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.ToLower(strings.TrimSpace(text))

@@ -7,19 +7,19 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An agent can be stuck even if the calls differ: a tool fails with the same message, actions leave a screen unchanged,
-// or every result is one that the agent already had.
+// An agent can be stuck even if its calls differ. For example, a tool fails with the same message each time, actions
+// leave a screen unchanged, or every result is one that the agent already had.
 
-// The numbers of results that make a loop, even if the calls differ.
+// The numbers of results that make a loop even if the calls differ.
 const (
 	minSameMessages = 5  // failures with the same message
 	minSameScreens  = 6  // successes with the same result
-	minKnownResults = 6  // consecutive answers with known results only
+	minKnownResults = 6  // consecutive answers that bring only known results
 	maxStuckSteps   = 40 // steps searched
 )
 
-// hasSameFailures reports whether the newest call's tool failed minSameMessages times with the same message, for any
-// arguments. A transient failure needs one more result. All calls in one answer count as one.
+// hasSameFailures reports whether the newest call's tool failed minSameMessages times with the same message, whatever
+// the arguments were. A transient failure needs one more result. All calls in one answer count as one.
 func hasSameFailures(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != Error {
@@ -33,8 +33,8 @@ func hasSameFailures(steps func(int) *step) bool {
 }
 
 // hasSameAnswers reports whether the last minSameScreens results of the newest call's tool are the same, even if the
-// arguments differ. A short result counts only in a game ("The door is locked."), where the call sends a command in
-// plain language. Otherwise ("The seat is taken.") it can be about another object each time.
+// arguments differ. A short result counts only in a game ("The door is locked."), in which the call sends a command in
+// plain language. Elsewhere, a short result ("The seat is taken.") can be about another object each time.
 func hasSameAnswers(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsPlainText {
@@ -47,8 +47,8 @@ func hasSameAnswers(steps func(int) *step) bool {
 
 // hasMatchingResults reports whether matches returns true for the results in the newest minCount answers that call the
 // newest step's tool. The search ends at a user turn, a warning, or a result that does not match. If time can change
-// the result, it also ends at a wait. For successes, it also ends at a side effect by another tool, or at another
-// tool's two equal calls with different results.
+// the result, the search also ends at a wait. If the results are successes, it also ends at a side effect of another
+// tool, and where two equal calls of another tool have different results.
 func hasMatchingResults(steps func(int) *step, minCount int, matches func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.judgement().Outcome == OK
@@ -117,8 +117,8 @@ func hasOnlyKnownResults(steps func(int) *step) bool {
 	}
 }
 
-// wasSeen reports whether the tool returned the same result in an earlier answer. It is false for a poll or a wait,
-// because the agent expects the same result.
+// wasSeen reports whether the tool returned the same result in an earlier answer. The result is false for a poll or a
+// wait, because there the agent expects to see the same result.
 func (s *step) wasSeen(earlier func(int) *step) bool {
 	v := s.judgement().Outcome
 	if v != OK && v != Error || s.memo.traits.isRepeatable {
@@ -161,8 +161,8 @@ func (s *step) toolHash() uint32 {
 	return s.memo.toolHash
 }
 
-// messageHash returns a hash over the lines that describe a failure, without the words in the call's arguments. For a
-// test, lint or build, it returns a hash over the whole result.
+// messageHash returns a hash of the lines that describe a failure, without the words in the call's arguments. For a
+// test, lint or build, it returns a hash of the whole result.
 func (s *step) messageHash() uint32 {
 	if f := s.failureFingerprint(); !f.compareResult {
 		return f.message
@@ -170,7 +170,7 @@ func (s *step) messageHash() uint32 {
 	return shortHash(s.resultHash())
 }
 
-// hashMessage returns a hash over the lines without the words in args. The line order does not matter.
+// hashMessage returns a hash of the lines without the words in args. The order of the lines does not matter.
 func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	argWords := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxMessageArgs)), isWordSeparator) {
@@ -195,5 +195,5 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 
 const maxMessageArgs = 4 << 10 // bytes of args that hashMessage reads
 
-// hashPrefix returns a hash over a part near the result's start. Results with different hashes differ.
+// hashPrefix returns a hash of a part near the result's start. Results with different hashes are different.
 func (s *step) hashPrefix() uint64 { return xxhash.Sum64String(unescapedLead(s.call.result.text)) }

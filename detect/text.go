@@ -34,7 +34,7 @@ func plainLine(line string) string {
 }
 
 // withoutBox removes the bar that terraform draws before "Error: ", and the double frame that npm and playwright draw.
-// A line that also ends with a bar is a table row, and stays unchanged.
+// A line that also ends with a bar is a table row, so it stays unchanged.
 func withoutBox(t string) string {
 	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {
 		return strings.Trim(t, "╔═╗║╚╝ ")
@@ -116,8 +116,8 @@ func hasPhrase(s string, phrases ...string) bool {
 	return false
 }
 
-// isLetterAt reports whether s has a letter, a digit, "'" or "_" at i. Bytes from other scripts are letters, so "дай"
-// does not begin with the word "да".
+// isLetterAt reports whether s has a letter, a digit, "'" or "_" at i. Bytes of other scripts count as letters, so
+// "дай" does not begin with the word "да".
 func isLetterAt(s string, i int) bool {
 	if i >= len(s) {
 		return false
@@ -161,8 +161,8 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// userText is a user's folded text (fold), with the set of triples (three successive bytes) in the text. It is searched
-// for several hundred phrases. Most of them contain a triple that the text lacks, and need no search.
+// userText is a user's folded text (fold), with the set of triples (three successive bytes) in it. The text is searched
+// for several hundred phrases. Most phrases contain a triple that the text does not have, so they need no search.
 type userText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of triple hashes

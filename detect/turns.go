@@ -10,21 +10,21 @@ type Feeling string
 // Feelings. The feedback API uses the same names.
 const (
 	Approval   Feeling = "approval"
-	Correction Feeling = "correction" // the user wants the work done in a different way
+	Correction Feeling = "correction" // the user wants the work to be done in a different way
 	Rejection  Feeling = "rejection"  // the user disapproves of the answer
 	Thanks     Feeling = "thanks"
 	Neutral    Feeling = "neutral"
 )
 
-// Opinion is a Feeling and the rule that found it.
+// Opinion is a Feeling with the rule that found it.
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string
-	Interrupt bool // the user interrupted the answer; the words do not count
+	Interrupt bool // the user interrupted the answer, so the words do not count
 }
 
 // ClassifyTurn returns the opinion in a user turn. text is the message as sent, words are the user's own words in the
-// message, and previous is the agent's text before the turn. If previous is empty, the turn is a task, without an
+// message, and previous is the agent's text before the turn. If previous is empty, the turn is a task and has no
 // opinion.
 func ClassifyTurn(text, words, previous string) Opinion {
 	return compiledPhrases().classifyTurn(text, words, previous)
@@ -81,7 +81,7 @@ func (p *phrases) syntheticRule(words string) (rule string, ok bool) {
 	return "", false
 }
 
-// isObservation reports whether a user message is a harness's report about a result: a text in tags
+// isObservation reports whether a user message is a harness's report about a result. Such a message is a text in tags
 // ("<task_result>...</task_result>"), a name and a JSON value, a header in brackets, a validation error, or an exit
 // code with output.
 func (p *phrases) isObservation(words string) bool {
@@ -110,8 +110,8 @@ func isReturnedValue(words string) bool {
 	return isJSON
 }
 
-// hasHarnessHeader matches "[auto] Turn 3". A placeholder for an image, a file or pasted text also has brackets, but is
-// the user's.
+// hasHarnessHeader matches "[auto] Turn 3". A placeholder for an image, a file or pasted text also has brackets, but
+// comes from the user.
 func hasHarnessHeader(words string) bool {
 	const maxHeader = 60
 	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")
@@ -178,7 +178,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 }
 
 // demandRules are the rules for a "no" or a demand for different work. If the agent asked a question before, such a
-// turn can answer the question, without an opinion on the agent's work.
+// turn may only answer the question, without an opinion on the agent's work.
 //
 //nolint:gochecknoglobals // immutable
 var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}
@@ -233,7 +233,7 @@ func asksToPause(opening string, turn *userText) bool {
 		!turn.hasPhrase("wrong", "you", "instead")
 }
 
-// declinesOffer reports whether a turn that begins with "no" only means that the user needs nothing else or does not
+// declinesOffer reports whether a turn that begins with "no" only means that the user needs nothing else, or does not
 // know the answer.
 func (p *phrases) declinesOffer(opening, previous string) bool {
 	_, rest, _ := strings.Cut(opening, " ")
@@ -255,8 +255,8 @@ func begins(opening string, phrases, exceptions []string) bool {
 	return startsWithPhrase(opening, phrases...) && !startsWithPhrase(opening, exceptions...)
 }
 
-// asksForAnotherWay reports whether the user wants a different result. The phrases in the list "another-way-anywhere"
-// match inside words, because they are in languages without blanks between words, such as Chinese.
+// asksForAnotherWay reports whether the user wants a different result. The phrases in the "another-way-anywhere" list
+// also match inside words, because they are in languages without blanks between words, such as Chinese.
 func (p *phrases) asksForAnotherWay(turn *userText) bool {
 	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
 		turn.containsAny(p.lists["another-way-anywhere"]...)
@@ -279,7 +279,7 @@ func (p *phrases) agrees(opening string) bool {
 		hasAnyPrefix(opening, p.lists["agreement-begun"])
 }
 
-// judgeAgreement returns the feeling of a turn that begins with an agreement. The word "ok" is an approval only in a
+// judgeAgreement returns the feeling in a turn that begins with an agreement. The word "ok" is an approval only in a
 // very short turn, or in a short answer to a question.
 func (p *phrases) judgeAgreement(opening string, turn *userText, previous string) (Feeling, string) {
 	yes := startsWithPhrase(opening, p.lists["yes"]...)
@@ -304,7 +304,7 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 
 const maxTurnText = 4000 // bytes searched for an opinion
 
-// withoutPasted returns the user's own words, without pasted output, code and screenshot paths. pasted is true if a
+// withoutPasted returns the user's own words without pasted output, code and paths of screenshots. pasted is true if a
 // removed line shows a failure.
 func (p *phrases) withoutPasted(words string) (ownWords string, pasted bool) {
 	var b strings.Builder

@@ -12,7 +12,7 @@ import (
 // elsewhere.
 
 const (
-	minSameFailures   = 4  // failed variations in a loop
+	minSameFailures   = 4  // number of failed variations in a loop
 	maxVariationSteps = 24 // steps searched
 )
 
@@ -43,7 +43,8 @@ func failsInVariations(steps func(int) *step) bool {
 	return false
 }
 
-// failsOften is a cheap test for enough failures of any call. It excludes most steps.
+// failsOften is a cheap test that excludes most steps. It reports whether there are enough failures, regardless of the
+// call.
 func failsOften(steps func(int) *step) bool {
 	count, batch := 1, steps(0).batch
 	for i := 1; i < maxVariationSteps && count < minSameFailures; i++ {
@@ -60,8 +61,8 @@ func failsOften(steps func(int) *step) bool {
 
 // isVariation reports whether two calls are variations of each other. They must call the same tool. Two edits must
 // change the same file, and two SQL statements must share a name. Two commands must share more than half of their
-// combined words, or one command must contain all the other's words. Other calls must have equal values for all
-// arguments that both have.
+// combined words, or one command must contain all words of the other. Any other two calls must have equal values for
+// all arguments that both of them have.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
 	common := countCommon(x.words, y.words)
@@ -76,8 +77,8 @@ func isVariation(a, b *step) bool {
 }
 
 // sameFailure reports whether two variations failed in the same way. Two test, lint or build runs must have equal
-// results, and two edits must be judged by the same rule. For other calls, half of the lines that describe the failure
-// must be equal.
+// results, and two edits must have been judged by the same rule. In other calls, half of the lines that describe the
+// failure must be equal.
 func sameFailure(a, b *step) bool {
 	switch x := a.fingerprint(); {
 	case x.compareResult:
@@ -93,13 +94,13 @@ func sameFailure(a, b *step) bool {
 // stored as hashes.
 type callFingerprint struct {
 	tool          uint64
-	isCommand     bool // words is a command line
+	isCommand     bool // the call is a command, and words are the words of its command line
 	isEdit        bool
 	compareResult bool     // the call is a test, lint or build, so sameFailure compares whole results
 	words         []uint32 // the edited file, command words, SQL names, or other arguments
 	names         []uint32 // the edited file, SQL names, or argument names
 
-	failureComputed bool     // failure and message are set
+	failureComputed bool     // the failure and message fields are set
 	failure         []uint32 // lines about the failure; set by step.failureFingerprint
 	message         uint32   // set by step.failureFingerprint
 }
@@ -168,8 +169,8 @@ func (c *toolCall) editedFile(args string) string {
 	return path.Clean(file)
 }
 
-// commandWords returns a command line's words, without options without a value (-v), without the directory in a
-// program's path, and without commands that prepare the shell.
+// commandWords returns a command line's words. It leaves out options that have no value (-v), the directory in a
+// program's path, and commands that prepare the shell.
 func (c *toolCall) commandWords() []string {
 	commandLine, _ := c.canonicalLine()
 	var all []string

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// verification returns "test", "lint" or "build", and whether the run passed. The kind is "" for other calls, and for a
-// run that did not start or end, or with an exit code hidden by a pipe.
+// verification returns "test", "lint" or "build", and whether the run passed. The kind is "" for other calls. It is
+// also "" for a run that did not start or end, or whose exit code is hidden by a pipe.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
 	kind = call.verificationKind()
 	// A shell returns these exit codes if the command did not run or was killed.
@@ -26,8 +26,8 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	return kind, v.Outcome == OK
 }
 
-// verificationKind returns "test", "lint" or "build" for the last such program in a command, so "build && test" is a
-// test. It returns "" for other calls.
+// verificationKind returns "test", "lint" or "build", according to the last such program in a command. So "build &&
+// test" is a test. It returns "" for other calls.
 func (c *toolCall) verificationKind() string {
 	kind := ""
 	for _, part := range c.shell.parts {
@@ -41,8 +41,8 @@ func (c *toolCall) verificationKind() string {
 	return c.phrases.verificationKind("tool", c.nameWords...)
 }
 
-// verificationKind returns the kind "test", "lint" or "build" if one of the words is in the list "LISTS KIND" in
-// calls.tsv, such as "program test" for the lists "program".
+// verificationKind returns the kind "test", "lint" or "build" if one of the words is in the "LISTS KIND" list in
+// calls.tsv. If lists is "program", this list is "program test" for a test.
 func (p *phrases) verificationKind(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
 		if slices.ContainsFunc(words, func(w string) bool { return p.inList(lists+" "+kind, w) }) {

@@ -25,7 +25,7 @@ func (l commandList) matches(prog string, args []string) bool {
 	})
 }
 
-// isOption reports whether an argument is the option word. The argument can include a value ("--wait=true"), or be a
+// isOption reports whether an argument is the given option. The argument can include a value ("--wait=true"), or be a
 // group of short options ("-zv" for "-z").
 func isOption(arg, word string) bool {
 	if len(word) == 2 && word[0] == '-' && len(arg) > 2 && arg[0] == '-' && arg[1] != '-' {
@@ -37,14 +37,15 @@ func isOption(arg, word string) bool {
 
 // A launcher is a program that runs another command, such as ssh or docker exec.
 
-// maxLaunchedArgs bounds the launcher's arguments tried as the start of the launched command.
+// maxLaunchedArgs is the number of a launcher's arguments at which waitsOrPolls looks for the start of the launched
+// command.
 const maxLaunchedArgs = 16
 
-// maxLaunchers bounds nested launchers, as in ssh host "docker exec db sh -c 'pg_isready'".
+// maxLaunchers is the maximum number of nested launchers, as in ssh host "docker exec db sh -c 'pg_isready'".
 const maxLaunchers = 3
 
-// waitsOrPolls reports whether a command blocks until a time or a state is reached (waits), or asks once for a state
-// that an agent waits for (polls). It analyses at most depth nested launchers.
+// waitsOrPolls reports whether a command blocks until a time or a state is reached (waits), or whether it asks once for
+// a state that an agent waits for (polls). It analyses at most depth nested launchers.
 func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, polls bool) {
 	switch {
 	case p.waitCommands.matches(prog, args) || p.sleepsInCode(prog, args):
@@ -65,7 +66,7 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 				return inner.waits, inner.polls
 			}
 			name, rest := p.program(args[i:])
-			innerDepth := 0 // 0, because this loop already tries a nested launcher's arguments
+			innerDepth := 0 // 0, because later iterations of this loop reach a nested launcher's command anyway
 			if p.inList("program shell", name) {
 				innerDepth = depth - 1
 			}
@@ -118,7 +119,7 @@ func isTransientStatus(code int) bool {
 	return code == 408 || code == 425 || code == 429 || code >= 500 && code < 600
 }
 
-// namesTransientStatus reports whether a text names a transient HTTP status. The status must follow a label such as
+// namesTransientStatus reports whether a text names a transient HTTP status. The status must come after a label such as
 // "HTTP error" or "status code:".
 func (p *phrases) namesTransientStatus(low string) bool {
 	for i := 0; i+3 <= len(low); i++ {

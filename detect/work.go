@@ -14,8 +14,8 @@ const (
 )
 
 // WorkRefs returns the commits, branches and pull requests that the agent worked on, as found in new tool results. A
-// reference counts only if the call made, pushed or merged it, or asked for this one only, and not in a list, a file or
-// the user's words. recall returns calls in earlier requests.
+// reference counts only if the call made, pushed or merged it, or asked for this reference alone. References in a list,
+// a file or the user's words do not count. recall returns calls in earlier requests.
 func (r *Results) WorkRefs(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {
 		call, ok := findCall(req, item.Result.CallID, recall)
@@ -79,7 +79,7 @@ type workSearch struct {
 	refs []work.Ref
 }
 
-// add adds a reference if ok is true. Callers pass a parser's two results.
+// add adds a reference if ok is true. Callers pass the two results of a parser.
 func (s *workSearch) add(ref work.Ref, ok bool) {
 	if ok {
 		s.refs = append(s.refs, ref)
@@ -176,7 +176,7 @@ func (s *workSearch) readCommitLine(line string) {
 	if last := words[len(words)-1]; len(words) > 1 && strings.HasPrefix(last, "(") && strings.HasSuffix(last, ")") {
 		words = words[:len(words)-1]
 	}
-	if len(words) == 1 { // several words mean that no branch is checked out
+	if len(words) == 1 { // if there are several words, no branch is checked out
 		s.add(work.BranchRef(words[0], ""))
 	}
 }
@@ -184,7 +184,7 @@ func (s *workSearch) readCommitLine(line string) {
 // pushOutput is the state that readPushLine keeps between lines.
 type pushOutput struct {
 	repository string
-	inFetch    bool // the lines belong to a git fetch
+	inFetch    bool // the lines come from git fetch
 }
 
 // readPushLine reads a repository, an updated branch, or a pull request address from a line that git push printed.
@@ -253,7 +253,7 @@ func (s *workSearch) readNewestCommit() {
 	}
 }
 
-// quotedCommands returns the git and code host commands quoted in a program, one per line.
+// quotedCommands returns the git and code host commands that are quoted in a program, with one command per line.
 func quotedCommands(program string) string {
 	var lines []string
 	for line := range strings.Lines(program) {

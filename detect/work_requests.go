@@ -38,7 +38,7 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	}
 }
 
-// addPullRequest adds the pull request named in the arguments by an address, or by a number and --repo.
+// addPullRequest adds the pull request that the arguments name by an address, or by a number and --repo.
 func (s *workSearch) addPullRequest(args []string) (found bool) {
 	repository := repositoryOption(args, "-R", "--repo")
 	for _, a := range args {
@@ -77,7 +77,7 @@ func repositoryPath(text string) string {
 	return work.CleanPath(text)
 }
 
-// readAPIResult adds the references in results from tools such as create_pull_request, merge_request, push_files and
+// readAPIResult adds the references in the results of tools such as create_pull_request, merge_request, push_files and
 // git_commit.
 func (s *workSearch) readAPIResult() {
 	c := s.call
@@ -143,7 +143,7 @@ func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	if !ok {
 		commit = v
 	}
-	if !c.nameHas("branch") { // a tool that makes a branch returns an older commit
+	if !c.nameHas("branch") { // except for a tool that makes a branch, because it returns an older commit
 		hash, _ := commit.get("sha")
 		if hash.raw == "" {
 			hash, _ = commit.get("id")
