@@ -93,7 +93,7 @@ type inspection struct {
 	emit             func(Finding, func() Explanation) error
 	steps            []*step         // the oldest first
 	emittedSteps     int             // number of steps that emitItem has passed
-	loops            []Loop          // found but not emitted, the oldest first
+	loops            []Loop          // found but not emitted, oldest first
 	finder           loopFinder      // drops the second loop if equal calls are in one answer
 	firstBatch       map[uint64]int  // by step.identity and step.identityWithoutBudget: the first batch with such a call
 	seenPrefixes     map[uint64]bool // step.hashPrefix of all results

@@ -142,7 +142,7 @@ func (r *transcriptReader) readStructural(c byte) error {
 	case c == '{' && (r.array == nil || !r.array.needsComma):
 		r.openValue.depth, r.openValue.start, r.openValue.possibleStarts = 1, r.line, nil
 		if r.array == nil {
-			r.openValue.raw = nil // the transcript keeps the old buffer
+			r.openValue.raw = nil // the transcript still uses the old buffer
 		}
 		r.openValue.raw = r.openValue.raw[:0]
 	case c == '[':
@@ -200,7 +200,7 @@ func (r *transcriptReader) addValue(raw []byte) error {
 		r.array.messages = r.extend(r.array.messages, raw)
 		return nil
 	}
-	r.openValue.raw = nil // the transcript keeps the old buffer
+	r.openValue.raw = nil // the transcript still uses the old buffer
 	return r.emit(raw, rec, err)
 }
 

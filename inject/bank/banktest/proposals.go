@@ -57,7 +57,7 @@ func testProposal(t *testing.T, f *fixture) {
 	}
 }
 
-// testGptmeForm tests lessons in the file format of the gptme agent. Only in this format, a * in a keyword stands for
+// testGptmeForm tests lessons in the file format of the gptme agent. Only in this format does a * in a keyword match
 // any word, so a lesson with a * keeps the format.
 func testGptmeForm(t *testing.T, f *fixture) {
 	t.Helper()
