@@ -67,7 +67,7 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 // PosteriorFromCounters ignores open sessions and the order of rewards. Posterior depends on both.
 func TestPosteriorFromCountersIgnoresOrder(t *testing.T) {
 	lessonA := lesson("a")
-	turned, mixed := bandit.New(), bandit.New() // with equal sums; the residuals become negative in turned, and alternate in mixed
+	turned, mixed := bandit.New(), bandit.New() // equal sums; residuals become negative in turned, and alternate in mixed
 	for i := range 20 {
 		level := 0.1
 		if i >= 10 {

@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// transcriptsWithFaults returns one transcript per line. Among the lines are invalid ones, a line too long for parallel
-// inspection, and an array.
+// transcriptsWithFaults returns one transcript per line. Some lines are invalid, one line is too long for parallel
+// inspection, and one is an array.
 func transcriptsWithFaults(t *testing.T) string {
 	t.Helper()
 	var file strings.Builder
@@ -68,7 +68,7 @@ func TestParallelInspectEndsAtCallbackError(t *testing.T) {
 	}
 }
 
-// The caller gets the findings of earlier lines before the panic.
+// Before the panic, the caller gets the findings of earlier lines.
 func TestParallelInspectPanicReachesCaller(t *testing.T) {
 	n := 0
 	raw := bytes.TrimSpace(longTranscript(2))

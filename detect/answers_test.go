@@ -251,8 +251,8 @@ func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 	}
 }
 
-// Without a terminal (opencode run), opencode itself refuses calls, in the same words as a user's refusal. Such a
-// session offers the tool "todowrite" without the tool "question", or has the task in quotes.
+// Without a terminal (opencode run), opencode itself refuses calls, with the same words as for a user's refusal. Such a
+// session offers the "todowrite" tool without the "question" tool, or has the task in quotes.
 func TestSignalsIgnoreHeadlessRefusals(t *testing.T) {
 	const (
 		rejected   = "The user rejected permission to use this specific tool call."
@@ -335,7 +335,7 @@ func TestKeyPressWithoutPageIsNotALoop(t *testing.T) {
 	}
 }
 
-// An agent repeats a benchmark for the times, which Loops ignores when it compares results.
+// An agent repeats a benchmark because of the times in the results, but Loops ignores times when it compares results.
 func TestRepeatedBenchmarkIsNotALoop(t *testing.T) {
 	for command, loop := range map[string]bool{"hyperfine ./app": false, "go test -bench=. ./a": false, "npm run bench": false, "./app": true} {
 		steps := []testStep{bash(command, "Time: 12.1 ms"), bash(command, "Time: 13.4 ms"), bash(command, "Time: 12.2 ms")}

@@ -89,8 +89,8 @@ func TestLoopsIgnoreLimitsAndOptions(t *testing.T) {
 	}
 }
 
-// An agent can undo a fix once to see a test fail. Without such a test, with the same failure each time, or after a
-// second undo, the edits are a loop.
+// An agent can undo a fix once in order to see a test fail. The edits are a loop if there is no such test, if the
+// failure is the same each time, or if the fix is undone a second time.
 func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	fix := call("edit", `{"path":"a.go","old_string":"x","new_string":"y"}`, "The file a.go has been updated.")
 	undo := call("edit", `{"path":"a.go","old_string":"y","new_string":"x"}`, "The file a.go has been updated.")

@@ -353,7 +353,7 @@ func TestExitCodeOneAfterOutputCanBeAnAnswer(t *testing.T) {
 	}
 }
 
-// With an error line or exit code 2, the search failed.
+// If there is an error line, or if the exit code is 2, the search failed.
 func TestSearchExitCodeOneMeansNothingFound(t *testing.T) {
 	for command, searches := range map[string]bool{
 		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
@@ -490,7 +490,7 @@ func TestClassifyRemovesHarnessWrappers(t *testing.T) {
 		`var_3 = "Error: no such row"`:                                  detect.OK,
 		`# Error: no such row`:                                          detect.OK,
 		`"Error: no such row"`:                                          detect.Error,
-		`"Error: \"row\""`:                                              detect.OK, // a text with quotes inside is not unwrapped
+		`"Error: \"row\""`:                                              detect.OK, // a text that contains quotes is not unwrapped
 		`{"error":"no such row"}` + "\n" + reminder:                     detect.Error,
 		`{"error":"no such row"} ` + reminder + strings.Repeat(".", 70): detect.OK,
 		`{"error":"no such row"}` + "\n\n[2 rows are hidden]":           detect.Error,

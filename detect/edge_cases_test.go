@@ -127,7 +127,7 @@ func TestRefusalNamesRefuser(t *testing.T) {
 	}
 }
 
-// A successful edit can show a change with any text below the first line.
+// The result of a successful edit can show the change, with any text below the first line.
 func TestEditFailureIsReadFromTheFirstLine(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"String to replace was not found in the file":      detect.Error,

@@ -11,7 +11,7 @@ import (
 )
 
 // TestEval measures precision and recall on labelled trajectories in the directory PRECEPT_EVAL (tool_errors.jsonl,
-// loops.jsonl, feedback.jsonl, trajectories.jsonl). The files are not in the project.
+// loops.jsonl, feedback.jsonl, trajectories.jsonl). These files are not part of the project.
 func TestEval(t *testing.T) {
 	dir := os.Getenv("PRECEPT_EVAL")
 	if dir == "" {

@@ -20,7 +20,7 @@ func CallIdentity(tool, args string) uint64 { return callIdentity(tool, args) }
 func ResultHash(text string) uint64 { return hashResult(text, false) }
 
 // EndLinesHash returns a hash of the result's first two and last four lines. The hash is 0 if EndLinesHash does not
-// read the result, for example because of the length.
+// read the result, for example because it is too long.
 func EndLinesHash(text string) uint64 { return compiledPhrases().endsHash(text) }
 
 // CountFullReads searches for loops. It counts the earlier results that the search hashed in full, and the results in

@@ -21,7 +21,7 @@ type history struct {
 	batchNumber  int
 	visitsLeft   int                            // number of stepBack calls that may still return a step
 	searchCount  int                            // number of searches by hasEarlierCall so far
-	earlierCalls map[uint64]bool                // identities of the calls before answerStart; nil as long as searchCount <= maxSearches
+	earlierCalls map[uint64]bool                // identities of calls before answerStart; nil while searchCount <= maxSearches
 	warnedCalls  map[string]bool                // ids of calls that got a warning
 	recall       func(string) (wire.Call, bool) // returns calls in earlier replies by id; may be nil
 }

@@ -95,7 +95,7 @@ type inspection struct {
 	emittedSteps     int             // number of steps that emitItem has passed
 	loops            []Loop          // found but not emitted, oldest first
 	finder           loopFinder      // drops the second loop if equal calls are in one answer
-	firstBatch       map[uint64]int  // by step.identity and step.identityWithoutBudget: the first batch with such a call
+	firstBatch       map[uint64]int  // first batch with a call; by step.identity and step.identityWithoutBudget
 	seenPrefixes     map[uint64]bool // step.hashPrefix of all results
 	batchNumber      int
 	visitsLeft       int    // earlier steps that may still be read

@@ -37,8 +37,8 @@ func TestEachKindPatternMatchesItsExample(t *testing.T) {
 	}
 }
 
-// kindJudgement judges a result with the error flag. Every outcome other than an error, such as a refusal, becomes an
-// error by the rule "flag".
+// kindJudgement judges a result as if the API had flagged it as an error. Every other outcome, such as a refusal,
+// becomes an error by the rule "flag".
 func kindJudgement(text string) Judgement {
 	j := Classify("bash", `{"command":"make"}`, text, 1)
 	if j.Outcome != Error {
@@ -94,7 +94,7 @@ func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 	}
 }
 
-// A line that names a cause, such as a missing header file, does not also get the general kind for "No such file".
+// A line that names a cause, such as a missing header file, must not also get the general kind for "No such file".
 func TestKindsOmitsGeneralKinds(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]Kind{

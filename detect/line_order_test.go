@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A shell mixes standard output and standard error in any order. In a success, a new line order can be the result that
+// A shell mixes standard output and standard error in any order. If the call succeeded, a new line order can be what
 // the agent wanted, such as a sorted listing.
 func TestLineOrderMattersOnlyInSuccessfulResults(t *testing.T) {
 	const failed, ok = "\n<exited with exit code 2>", "\n<exited with exit code 0>"

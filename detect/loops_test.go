@@ -15,7 +15,7 @@ import (
 //go:embed testdata/loops.jsonl
 var loopCases string
 
-// The field want has the indices of the steps at which Loops reports a loop.
+// The want field has the indices of the steps at which Loops reports a loop.
 func TestLoopsReportsRepeatedSteps(t *testing.T) {
 	read := func(path string) testStep { return call("read", jsonArgs("path", path), "line 1 of "+path) }
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")

@@ -18,7 +18,7 @@ type evidence int
 const (
 	none           evidence = iota
 	errorMessage            // a failure if among the last lines
-	failureSummary          // a failed tool's summary; a failure in any line, unless a success follows
+	failureSummary          // a failed tool's summary; a failure in any line, unless a success comes after it
 )
 
 func TestClassifyReadsErrorLines(t *testing.T) {

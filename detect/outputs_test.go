@@ -21,8 +21,8 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// forEachOutput calls fn with each command and output in the text of a file such as fine.txt. An entry is a line with
-// "$ " and the command, the output, and a line with "=".
+// forEachOutput calls fn with each command and output in the text of a file such as fine.txt. An entry consists of a
+// line with "$ " and the command, the output, and a line with "=".
 func forEachOutput(t *testing.T, entries string, fn func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""

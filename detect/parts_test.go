@@ -62,7 +62,7 @@ func TestAnalyseShell(t *testing.T) {
 	}
 }
 
-// A list under the key "commands" holds several commands. A list under any other key holds one command's words.
+// A list under the "commands" key holds several commands. A list under any other key holds the words of one command.
 func TestListedCommandsAreSeparate(t *testing.T) {
 	for args, want := range map[string]string{
 		`{"commands":["cd x","make test"]}`:             "cd x\nmake test",
@@ -240,8 +240,8 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// The signature of a short result has all lines without stack frames. The signature of a long result is the headline,
-// the few lines that describe the failure.
+// The signature of a short result has all lines except stack frames. The signature of a long result is the headline,
+// which has the few lines that describe the failure.
 func TestSignature(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, tc := range []struct{ name, text, want string }{

@@ -18,8 +18,8 @@ func textTurns(texts ...string) []any {
 }
 
 // An agent without declared tools writes a call as a JSON object or a code block, and sends the result as a user
-// message. A person can write such messages too, so code blocks and successes must repeat more often than failed
-// objects before they are a loop.
+// message. A person can also write such messages. Therefore code blocks and successes must be repeated more often than
+// failed objects before they are a loop.
 func TestRepeatedTextCallsAreALoop(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`

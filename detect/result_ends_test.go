@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Loops compares ResultHash only if EndLinesHash is equal, so equal results must have an equal EndLinesHash. Times,
-// ids, blank lines and colours do not count.
+// Loops compares ResultHash only if the EndLinesHash values are equal, so equal results must have equal EndLinesHash
+// values. Times, ids, blank lines and colours do not count.
 func TestEqualResultsHaveEqualEndLinesHash(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

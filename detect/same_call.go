@@ -141,7 +141,7 @@ func (c *toolCall) literals(args string) []string {
 		case drop && c.phrases.isDescriptionKey(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k), c.args.isOnlyID(k):
 		case isShellKey(k):
 			if found, names := c.splitSearchCommand(); names != "" {
-				_, folders, _ := strings.Cut(found, " ") // only the folders, because the agent may repeat a grep search with rg
+				_, folders, _ := strings.Cut(found, " ") // without the program, because the agent may repeat a grep search with rg
 				words = addLongestWords(words, folders)
 				continue
 			}

@@ -12,7 +12,7 @@ type Signal struct {
 	Feeling   Feeling
 	Tier      int // reliability: tierVerifier or TierImplicit
 	Rule      string
-	Sentiment bool // the signal is derived from the user's words, and becomes a reward only if the operator enables sentiment
+	Sentiment bool // derived from the user's words; a reward only if the operator enables sentiment
 }
 
 // Signal tiers. Feedback with a lower tier is more reliable.

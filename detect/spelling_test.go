@@ -2,7 +2,7 @@ package detect_test
 
 import "testing"
 
-// Spelling does not change a call, but an argument, a folder or a variable does.
+// A call with a different spelling is the same call. A call with a different argument, folder or variable is not.
 func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	failed := "make: *** [all] Error 2"
 	for _, other := range []string{
@@ -69,8 +69,8 @@ func TestPipeExitCodeIsNotCompared(t *testing.T) {
 	}
 }
 
-// After cd or export alone, the same command can have a different result. A command that also reads, such as
-// "cd web && ls", does not end the loop.
+// After a command that consists only of cd or export, the same command can have a different result. A command that also
+// reads, such as "cd web && ls", does not end the loop.
 func TestChangedDirectoryOrVariableEndsALoop(t *testing.T) {
 	for between, want := range map[string]int{
 		"cd web": 0, "export CI=1": 0, "cd web && export CI=1": 0, "cd web && ls": 1, "ls": 1, "echo x": 1,

@@ -75,7 +75,7 @@ type userTurn struct {
 type stepMemo struct {
 	identity, resultHash                                 uint64
 	endsHash                                             uint64
-	locationHash                                         uint64 // hash of the folder and variables, or of the edited file
+	locationHash                                         uint64 // hash of folder and variables, or of the edited file
 	identityWithoutBudget                                uint32 // see attempts.go; 0 means no budget
 	queryWords                                           uint64 // set together with identityWithoutBudget
 	hasIdentity, hasResultHash, hasIdentityWithoutBudget bool
@@ -98,7 +98,7 @@ type callTraits struct {
 	computed       bool
 	isEdit         bool
 	isCommand      bool
-	isCheck        bool // the call is a test, lint or build, or a command that is not read-only, because such a command may run tests
+	isCheck        bool // test, lint or build; or a command that is not read-only, as it may run tests
 	mayChange      bool
 	scrolls        bool
 	isGesture      bool // the call clicks or types on a page, and the result shows the page

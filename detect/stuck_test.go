@@ -220,7 +220,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 				t.Errorf("growing requests: loops at steps %v, want a loop = %v", got, tc.loop)
 			}
 			if slices.ContainsFunc(tc.steps, func(s testStep) bool { return s.sameAnswer }) {
-				return // replayFromCheckpoints sends one call in each request
+				return // replayFromCheckpoints can only send one call in each request
 			}
 			if got := replayFromCheckpoints(t, tc.steps); len(got) > 0 != tc.loop {
 				t.Errorf("requests without history: loops at steps %v, want a loop = %v", got, tc.loop)

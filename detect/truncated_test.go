@@ -11,7 +11,7 @@ import (
 	"precept/detect"
 )
 
-// callAllFunctions passes text to each function for results. A failure is a panic.
+// callAllFunctions passes text to each function that reads results. The test fails if one of them panics.
 func callAllFunctions(text string) {
 	for _, tool := range []string{"bash", "read_file", "edit", "get_order", "translate_text", ""} {
 		v := detect.Classify(tool, deployArgs, text, 0)

@@ -101,8 +101,8 @@ func clickWithRef(ref string) testStep {
 	return call("browser_click", `{"element":"Pay","ref":"`+ref+`"}`, "- button \"Pay\" [ref="+ref+"]\n- text: Please choose a day for the delivery of the cart")
 }
 
-// failedQueries returns calls that fail with an error about the statement's table, which is the last word or, in other
-// spellings such as "carts;", carts.
+// failedQueries returns calls that fail with an error about the statement's table. The table is the last word of the
+// statement. If that is another spelling of carts, such as "carts;", the table is carts.
 func failedQueries(statements ...string) (steps []testStep) {
 	for _, s := range statements {
 		name := s[strings.LastIndex(s, " ")+1:]

@@ -96,7 +96,7 @@ func TestAdviceFromToolOutputStaysQuarantined(t *testing.T) {
 		t.Fatalf("got %d attacks, want at least 500", len(all))
 	}
 	lessons := 0
-	for chunk := range slices.Chunk(all, 10) { // in chunks, because the more lessons the bank has, the longer a proposal takes
+	for chunk := range slices.Chunk(all, 10) { // with more lessons in the bank, a proposal takes longer
 		f := newFixture(t, bank.Limits{TenantWritesPerHour: 1000})
 		answers := judgeByText{}
 		for i, a := range chunk {

@@ -20,7 +20,7 @@ type Placement string
 // The placements.
 const (
 	InMessage Placement = "message" // before the user's own words, which keeps the prompt cache valid
-	InSystem  Placement = "system"  // at the end of the system prompt, which then differs from session to session and defeats the prompt cache
+	InSystem  Placement = "system"  // at the end of the system prompt, which then differs per session and defeats the cache
 )
 
 // Config is the operator's configuration.

@@ -60,7 +60,7 @@ func requestWithCalls(d wire.Dialect, n int, idFormat string, interleaved bool) 
 	list := before + "," + open + repeatNumbered(n, call) + end + "," + wrap(repeatNumbered(n, result))
 	if interleaved {
 		list = before + "," + repeatNumbered(n, open+call+end+","+wrap(result))
-		list = strings.ReplaceAll(list, "make ", "make all #") // so that the calls differ, but have a long common prefix
+		list = strings.ReplaceAll(list, "make ", "make all #") // different calls with a long common prefix
 	}
 	return `{"` + key + `":[` + list + `]}`
 }

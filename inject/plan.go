@@ -42,7 +42,7 @@ const (
 	SkipNoMatch   = "no_match"   // no lesson has matched yet
 	SkipWithheld  = "withheld"   // a pick was withheld at random
 	SkipNotPicked = "not_picked" // nothing was picked: no lesson was expected to help, or none fitted into the budget
-	SkipEarlier   = "earlier"    // the picks are in earlier blocks, which the provider already has or the agent has removed
+	SkipEarlier   = "earlier"    // the picks are in earlier blocks, which the provider has or the agent has removed
 )
 
 // Plan is the change to one request. It has no pointers into the request.
@@ -59,7 +59,7 @@ type Plan struct {
 	Picks         []trial.Pick    // this turn's picks and random decisions
 	CutSlugs      []string        // the sections that Cuts delete
 	Loops         int             // new loops, with or without a warning
-	LimitExceeded bool            // matching reached the work limit, or the texts before the first answer exceed rules.MaxHead
+	LimitExceeded bool            // matching reached the work limit, or the head is longer than rules.MaxHead
 	Answered      bool            // the plan inserts answers to /lesson commands, or a description of the commands
 }
 
@@ -82,7 +82,7 @@ type Input struct {
 	Book           *lesson.Book
 	Beliefs        Beliefs
 	Results        *detect.Results      // cached tool result classifications; may be nil
-	Unit           *session.Record      // record of the session's run; nil or the session's own record if there is no run
+	Unit           *session.Record      // record of the run; nil or the session's own record if there is no run
 	MeaningMatches []lesson.Resemblance // lessons that match the session's earlier words by meaning
 	Rules          *rules.Registry      // sections under measurement; may be nil
 	Now            time.Time

@@ -28,7 +28,7 @@ type armSessions struct {
 	unrewardedInjected, unrewardedWithheld int     // sessions closed without a reward
 	day                                    int32   // 0 means today
 	injectedTier                           int     // reward tier in injected sessions; 0 means 1
-	controlled                             bool    // the sessions are control sessions, in which every lesson is withheld
+	controlled                             bool    // control sessions, in which every lesson is withheld
 }
 
 // addArmSessions adds the sessions' counts to the chooser. It computes the deltas for each kind of session once,

@@ -37,7 +37,7 @@ type SessionCount struct {
 // Result is the result for one lesson.
 type Result struct {
 	Slug           string         `json:"slug"`
-	Sessions       int            `json:"sessions"` // sessions in the lesson's tenant, or in all tenants if the lesson has no tenant
+	Sessions       int            `json:"sessions"` // sessions in the lesson's tenant; in all tenants if the lesson has none
 	Matched        int            `json:"fired"`    // sessions that the lesson would have matched
 	Words          []SessionCount `json:"words"`
 	SilentTriggers []string       `json:"silent"` // triggers that occurred in no session with a match
@@ -58,8 +58,8 @@ type NearMissCounts struct {
 // LikenessCounts counts the sessions that a lesson would have matched only by likeness. Likeness is how much the user's
 // sentence resembles the lesson.
 type LikenessCounts struct {
-	Captured int               `json:"captured"` // captured sessions that set the thresholds; below lesson.LikeSessions, nothing matches
-	Injected bool              `json:"injected"` // precept injects the lesson by likeness; if false, precept only suggests the lesson
+	Captured int               `json:"captured"` // captured sessions for the thresholds; below lesson.LikeSessions, nothing matches
+	Injected bool              `json:"injected"` // precept injects the lesson by likeness; if false, it only suggests the lesson
 	Sessions int               `json:"sessions"`
 	Examples []LikenessExample `json:"examples"` // by descending score
 }

@@ -11,7 +11,7 @@ const maxSentenceBytes = 300 // bytes of a sentence in an example
 
 // LikenessConfig configures matches by likeness in an Evaluator.
 type LikenessConfig struct {
-	OtherLessons []*lesson.Lesson // other lessons in the bank; they matter because a text matches only the most similar lesson
+	OtherLessons []*lesson.Lesson // other lessons in the bank, because a text matches only the most similar lesson
 	Traffic      *lesson.Traffic
 	Rate         float64 // match.like_rate
 	Inject       bool    // match.like: lessons with like: true are injected

@@ -17,7 +17,7 @@ const (
 
 const (
 	maxHandEdits   = 64      // maximum number of edits that one RecordEdits call logs
-	maxUnlogged    = 500     // if more lessons than this have no event, the directory is probably a copy, and none of these lessons is logged
+	maxUnlogged    = 500     // if more lessons have no event, the directory is probably a copy, and they are not logged
 	maxCompleteLog = 2000    // the oldest events of a longer log may have been removed
 	allEvents      = 1 << 20 // more than any log has
 )

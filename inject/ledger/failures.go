@@ -15,7 +15,7 @@ import (
 type Failure struct {
 	Tool    string `json:"tool"`    // go test, ruff, ...
 	Type    string `json:"type"`    // lint, test or static-analysis
-	File    string `json:"file"`    // path in the output, relative to the command's folder; if the output names no file, the package's folder or "."
+	File    string `json:"file"`    // path, relative to the command's folder; without a file, the package's folder or "."
 	Subject string `json:"subject"` // test or rule name; "" for none
 	Error   string `json:"error"`   // one line, without the line number, which an edit further up would change
 }

@@ -38,7 +38,7 @@ func (r *failureReader) readGoTest() {
 			continue
 		}
 		r.lines[i] = strings.TrimRight(e.Output, "\n")
-		if e.Action != "output" { // leave the line to the other readers; "build-output", for example, comes from a compiler
+		if e.Action != "output" { // for the other readers; "build-output", for example, comes from a compiler
 			continue
 		}
 		p := packages[e.Package]

@@ -17,7 +17,7 @@ type Action string
 const (
 	Approve    Action = "approve" // activate the current text
 	Reject     Action = "reject"  // keep inactive
-	StartTrial Action = "trial"   // activate and measure; by default, the lesson is withheld in half of the sessions that pick it
+	StartTrial Action = "trial"   // activate and measure; by default, withhold in half of the sessions that pick the lesson
 	Pause      Action = "pause"   // deactivate until a resume
 	Resume     Action = "resume"  // undo a pause
 	Retire     Action = "retire"  // deactivate and archive; measured results stay

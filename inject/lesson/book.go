@@ -56,7 +56,7 @@ type phraseRole uint8
 const (
 	roleKeyword phraseRole = iota // triggers the lesson from the user's words or an error text
 	roleError                     // triggers the lesson from an error text
-	roleVeto                      // prevents every match of the lesson if the phrase occurs in the user's words or an error text
+	roleVeto                      // prevents all matches if the phrase occurs in the user's words or an error text
 )
 
 // NewBook returns a compiled book. Expired, superseded and inactive lessons are included, but never match. If several

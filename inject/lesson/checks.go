@@ -61,7 +61,7 @@ const (
 // a program's lesson.
 type Checker struct {
 	Now      time.Time                           // for the expiry date; zero skips this check
-	Resolve  func(Evidence) bool                 // reports whether a reference points to a known object; nil skips the check
+	Resolve  func(Evidence) bool                 // reports whether a reference is to a known object; nil skips the check
 	Secrets  func(text string) []string          // kinds of secrets and personal data in a text; nil skips the check
 	Backtest func(*Lesson) (fired, sessions int) // returns the captured sessions that the lesson matches, and all captured sessions; nil skips the check
 }

@@ -163,7 +163,7 @@ func (l *listing) walk(folder string, parents []fs.FileInfo) error {
 			l.roots = append(l.roots, root{l.path(name), info})
 		}
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // the file was removed since the listing, or is a dangling link during a swap
+		case errors.Is(err, fs.ErrNotExist): // removed since the listing, or a dangling link during a swap
 		case err != nil:
 			l.addUnreadable(name, fmt.Errorf("cannot be read; repair or remove the file: %w", err))
 		case info.IsDir():

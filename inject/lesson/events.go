@@ -29,7 +29,7 @@ type events struct {
 	kernel    *fsnotify.Watcher // nil means no events
 	folders   map[string]bool   // watched by the kernel
 	roots     []root            // compared at each poll, because the kernel does not report changes to them
-	dirty     bool              // walk at the next poll, because a change was reported or a folder was unwatched for some time
+	dirty     bool              // walk at the next poll: a change was reported, or a folder was unwatched for some time
 	idlePolls int               // polls since the last walk
 }
 

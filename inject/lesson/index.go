@@ -81,7 +81,7 @@ const (
 
 // Event.Detail keys.
 const (
-	DetailHandEdit = "by_hand"          // hand edit of the file, without precept: HandEditOutsideGit, HandEditUncommitted, or a commit id
+	DetailHandEdit = "by_hand"          // a hand edit: HandEditOutsideGit, HandEditUncommitted, or a commit id
 	DetailWith     = "sessions_with"    // rewarded sessions with the lesson
 	DetailWithout  = "sessions_without" // rewarded sessions where the lesson was withheld
 )

@@ -111,7 +111,7 @@ type Lesson struct {
 	StateBeforePause           State     // state before the pause, if the lesson was retired while paused
 	Approval                   Approval
 	Scope                      Scope
-	Number                     int       // sequence number among an agent's lessons, from 1; 0 if the lesson is not for one agent
+	Number                     int       // sequence number among an agent's lessons, from 1; 0 if not for one agent
 	CreatedAt, UpdatedAt       time.Time // zero in a hand-written file
 	Plan                       TrialPlan
 	Body                       string // markdown after the frontmatter

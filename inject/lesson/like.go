@@ -136,7 +136,7 @@ func (x *likeIndex) addLesson(lesson int32, l *Lesson) {
 		titleKinds = errorsOnly
 	}
 	for _, s := range sortedSet(slices.Concat(add(titleWeight, l.Title, titleKinds), add(descriptionWeight, l.Trigger.Description, titleKinds))) {
-		if phraseCounts[s] > 0 { // a stem that is in a phrase and in the title or description counts as in two more phrases
+		if phraseCounts[s] > 0 { // a stem that is also in the title or description counts as in two more phrases
 			phraseCounts[s] += 2
 		}
 	}

@@ -24,7 +24,7 @@ type likeScratch struct {
 	tallies []likeTally // by part
 	counted []bool      // by term number: whether the term is in the tallies
 	terms   []int32     // numbers of counted terms
-	cover   []float32   // by lesson: the largest product of a part's weight and the share of the part's stems that are in the window
+	cover   []float32   // by lesson: the largest product of a part's weight and the part's share of stems in the window
 	parts   []int32     // parts with a shared stem
 	lessons []int32     // lessons with a shared stem
 	scores  []likeScore

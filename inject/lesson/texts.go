@@ -31,7 +31,7 @@ type entry struct {
 	name, path  string
 	raw         string
 	lesson      *Lesson
-	errs        ValidationErrors // faults in the newest version; if there are any, lesson is the last valid version, or nil
+	errs        ValidationErrors // faults in the newest version; if any, lesson is the last valid version or nil
 	secretKinds []string         // the lesson is quarantined because of these kinds of secrets
 }
 

@@ -229,7 +229,7 @@ func TestWatcherKeepsUnreadableLessons(t *testing.T) {
 			}
 		}
 		path := filepath.Join(dir, "e.md")
-		mustSucceed(t, os.Remove(path), os.Mkdir(path, 0o750)) // a folder with the file's name shows that the file is gone
+		mustSucceed(t, os.Remove(path), os.Mkdir(path, 0o750)) // a folder of this name shows that the file is gone
 		waitForUpdate(t, updates, all[:4]...)
 	})
 }

@@ -22,7 +22,7 @@ func Base(name string) string { return path.Base(strings.ReplaceAll(name, `\`, "
 // marker is the frame that an agent writes around a rules file.
 type marker struct {
 	agent          string
-	open           *regexp.Regexp // groups: path; folder (of an AGENTS.md); tag or fence, which is closed after the content
+	open           *regexp.Regexp // groups: path; folder (of an AGENTS.md); tag or fence, closed after the content
 	closers        []string       // texts that end the content; if none, the next opening or the end of the text
 	name           string         // file name if open has no group path
 	mustClose      bool           // an opening without a closer is not a marker

@@ -42,7 +42,7 @@ type RegisteredSection struct {
 	Verdict        string  `json:"verdict,omitempty"` // verdict that ended the measurement
 
 	Picks            int64   `json:"picks,omitempty"`  // rewarded sessions in the planned trial; 0 if no trial is planned
-	DetectableEffect float64 `json:"detect,omitempty"` // smallest effect that the planned trial detects, in hundredths of the reward
+	DetectableEffect float64 `json:"detect,omitempty"` // smallest effect that the trial detects, in hundredths of the reward
 
 	Forbids string    `json:"forbids,omitempty"` // prohibition in the section, if it was registered with --force
 	Added   time.Time `json:"added"`

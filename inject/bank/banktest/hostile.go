@@ -13,7 +13,7 @@ import (
 type Lesson struct {
 	Kind, Name string
 	Text       []byte // a LESSON.md
-	Harmless   bool   // a hostile lesson that the bank accepts, because honest lessons have similar texts or because the bank drops the claim
+	Harmless   bool   // hostile, but accepted: honest lessons have similar texts, or the bank drops the claim
 }
 
 func lessonText(slug, title, advice string) []byte {
