@@ -195,7 +195,7 @@ func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.ageWeights = newAgeWeights(c.ageWeights.stamp+1, day, halfLifeDays)
 }
 
-// AdvanceTo sets the current day, and the half-life that follows from the sessions closed in the last four weeks.
+// AdvanceTo sets the current day, and derives the half-life from the number of sessions closed in the last four weeks.
 func (c *Chooser) AdvanceTo(now time.Time) {
 	day := trial.Day(now)
 	c.mu.RLock()

@@ -39,8 +39,8 @@ func newAgeWeights(stamp uint64, day int32, halfLife float64) *ageWeights {
 	return t
 }
 
-// weight returns the weight for a day's evidence. A day in the future has full weight: on another replica, midnight
-// came first.
+// weight returns the weight for a day's evidence. A day in the future has full weight. It occurs if midnight came first
+// on another replica.
 func (c *ageWeights) weight(day int32) float64 {
 	age := int64(c.day) - int64(day)
 	switch {

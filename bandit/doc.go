@@ -3,7 +3,7 @@
 //
 //   - A category groups sessions by agent, model and first message length. Its baseline is the mean reward.
 //   - The match effect is the change in a session's expected reward when a lesson matches.
-//   - A residual is the reward less the expected reward.
+//   - A residual is the reward minus the expected reward.
 //   - A benched lesson is expected to harm, and is picked only in a small share of sessions (a probe).
 //   - The room is the number of bytes that new picks may take.
 //

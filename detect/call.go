@@ -105,7 +105,7 @@ func (c *toolCall) hasExecName() bool {
 		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
 }
 
-// nameMatches reports whether a word in the tool's name is in the list "tool LIST" (calls.tsv).
+// nameMatches reports whether a word in the tool's name is in the "tool LIST" list in calls.tsv.
 func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }

@@ -85,7 +85,7 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 // visitsPerStep is the average number of earlier steps that may be read per step. It keeps the cost linear.
 const visitsPerStep = 64
 
-// maxDecodedBytes bounds the raw size of the items kept in decoded form.
+// maxDecodedBytes is the maximum raw size of the items that are kept in decoded form.
 const maxDecodedBytes = 1 << 20
 
 type inspection struct {

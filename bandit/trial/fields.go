@@ -18,7 +18,7 @@ const (
 const (
 	fS1, fS0         = "s1", "s0"  // global, dated: rewards in treated and in control sessions
 	fN               = "n"         // dated: randomised sessions with a reward
-	fZ, fZZ          = "z", "zz"   // dated: z and z squared, summed
+	fZ, fZZ          = "z", "zz"   // dated: sums of z and of z squared
 	fM1, fY1         = "m1", "y1"  // rewarded sessions and rewards, injected
 	fM0, fY0         = "m0", "y0"  // rewarded sessions and rewards, withheld
 	fMatched         = "matched"   // closed sessions with a match
@@ -37,8 +37,8 @@ const (
 	fExcluded        = "excluded." // global, with the reason: closed sessions outside the experiment
 	fSuccess         = "success"   // injected sessions with a reward >= .5
 	fFailure         = "failure"   // injected sessions with a reward < .5
-	fBetter          = "better"    // max(0, y-off), summed over injected sessions
-	fWorse           = "worse"     // max(0, off-y), summed over injected sessions
+	fBetter          = "better"    // sum of max(0, y-off) over injected sessions
+	fWorse           = "worse"     // sum of max(0, off-y) over injected sessions
 	fSumY            = "sumy"      // global: summed rewards
 	fEmaxUp          = "emax+"     // largest e-value for help so far, as logarithm in millionths
 	fEmaxDown        = "emax-"     // the same for harm
@@ -46,7 +46,7 @@ const (
 	fMaxAbove        = "out+"      // ln(1/p) in millionths, for the smallest p with the whole interval above 0
 	fMaxBelow        = "out-"      // the same, below 0
 	fNoEffectAt      = "idle_at"   // unix seconds of the first interval within 3 points of 0
-	fBetUp, fBetDown = "w+", "w-"  // with suffix k = 1..6: ln(1 +- lambda_k z), summed
+	fBetUp, fBetDown = "w+", "w-"  // with suffix k = 1..6: sum of ln(1 +- lambda_k z)
 )
 
 // Fields for one stratum (the sessions with one withholding probability), with suffix 0 (withheld) or 1 (injected), the
@@ -57,7 +57,7 @@ const (
 	fRewards     = "y"     // summed rewards
 	fGraded      = "yy"    // summed y (1 - y); the sum of y squared is the sum of y minus this sum
 	fGradedN     = "gn"    // number of rewards in fGraded, which excludes sessions that an earlier release closed
-	fGradedY     = "gy"    // these rewards, summed
+	fGradedY     = "gy"    // sum of these rewards
 	fLate        = "late"  // sessions without a reward at close that got one later
 	epsSeparator = "@"
 )

@@ -20,8 +20,8 @@ const (
 	oN0                                     // closed randomised picks, withheld
 	oY1                                     // summed values, injected
 	oY0                                     // summed values, withheld
-	oZ                                      // z, summed
-	oZZ                                     // z squared, summed
+	oZ                                      // sum of z
+	oZZ                                     // sum of z squared
 	oUp                                     // sum of ln(1 + lambda_k u), where u is z scaled by Measurement.Width and capped
 	oDown           = oUp + outcomeBetCount // sum of ln(1 - lambda_k u)
 	outcomeSumCount = oDown + outcomeBetCount

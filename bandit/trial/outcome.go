@@ -79,7 +79,7 @@ func PercentChange(effect float64) float64 { return 100 * (math.Exp2(logRange*ef
 func EffectFromPercent(change float64) float64 { return math.Log2(1+change/100) / logRange }
 
 // Totals holds running sums from the traffic, for one session or for all sessions in a unit, such as a run. A pick's
-// outcomes are the sums when the session closes less the sums at the pick.
+// outcomes are the sums when the session closes minus the sums at the pick.
 type Totals struct {
 	Errors       int64 `json:"e,omitempty"`
 	Loops        int64 `json:"l,omitempty"`

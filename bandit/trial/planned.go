@@ -134,7 +134,7 @@ type Evaluation struct {
 	Entries   int64   // entries so far
 	Evaluated bool    // the evaluation is final, because there are as many entries as planned
 	LastStart int64   // start of the last session in the sums
-	Z, ZZ     float64 // z and z squared, summed
+	Z, ZZ     float64 // sums of z and of z squared
 	Injected  int64
 	Withheld  int64
 }

@@ -25,7 +25,7 @@ type Stats struct {
 type RewardSums struct {
 	M1, Y1, M0, Y0   float64 // rewarded sessions and summed rewards: injected (treated), withheld (control)
 	Success, Failure int64   // injected sessions with a reward >= .5, and below
-	Better, Worse    float64 // rewards above and below the expectation, summed
+	Better, Worse    float64 // sums of the rewards above and below the expectation
 }
 
 // EvidenceMaxima holds the extremes in the evidence so far.

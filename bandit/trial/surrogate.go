@@ -99,9 +99,9 @@ func (c *Counters) weight() float64 {
 type SurrogateStats struct {
 	N1, N0    float64 // closed picks: injected, withheld
 	M1, M0    float64 // rewarded picks: injected, withheld
-	G, GG     float64 // closed picks: g = l z(s) and g squared, summed
-	GR, GGR   float64 // rewarded picks: g and g squared, summed
-	D, DD, DG float64 // rewarded picks: d = z(y) - g, d squared, and d g, summed
+	G, GG     float64 // sums over closed picks: g = l z(s), and g squared
+	GR, GGR   float64 // sums over rewarded picks: g and g squared
+	D, DD, DG float64 // sums over rewarded picks: d = z(y) - g, d squared, and d g
 }
 
 // Surrogate returns an arm's surrogate sums, or zeros for an unknown arm.

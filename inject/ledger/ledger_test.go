@@ -255,7 +255,7 @@ func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 	}
 }
 
-// Record tries again after 100 ms. If the second attempt fails, too, only the trace has the entry.
+// Record tries again after 100 ms. If the second attempt also fails, only the trace has the entry.
 func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	l := newLedger(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {

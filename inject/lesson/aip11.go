@@ -98,7 +98,7 @@ func (r *reader) target(field string, n *node) (t Target) {
 	return t
 }
 
-// evidence returns the references under the key "evidence", and records a fault if there are none.
+// evidence returns the references under the "evidence" key, and records a fault if there are none.
 func (r *reader) evidence(n *node) []Evidence {
 	v, ok := n.get("evidence")
 	items := r.items("", n, "evidence", 0)

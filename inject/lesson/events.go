@@ -107,7 +107,7 @@ func (e *events) watchFolders(l *listing) error {
 		walked[folder] = true
 	}
 	// Remove old watches first. The old and the new name of a renamed folder share one kernel watch, so removing the
-	// old name later would end the new watch, too.
+	// old name later would also end the new watch.
 	for folder := range e.folders {
 		if !walked[folder] {
 			e.unwatch(folder)

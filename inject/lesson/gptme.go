@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// isGptme reports whether the frontmatter has the key "match" or "status", but no key "schema".
+// isGptme reports whether the frontmatter has a "match" or "status" key, but no "schema" key.
 func isGptme(n *node) bool {
 	if _, ok := n.get("schema"); ok {
 		return false

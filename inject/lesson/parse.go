@@ -99,7 +99,7 @@ func (l *Lesson) computeDerived() {
 }
 
 // needsReview reports whether the injection scan refuses a text that has no approval. Hand-written files are scanned as
-// well, because their text enters requests, too.
+// well, because their text also enters requests.
 func (l *Lesson) needsReview() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
