@@ -104,7 +104,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	case "offer":
 		return fmt.Sprint(p.classifyTurn("no, i'd rather have two", "no, i'd rather have two", text))
 	case "claim":
-		return fmt.Sprint(p.classifyTurn("still red", "still red", text))
+		return fmt.Sprint(p.classifyTurn("it is still red", "it is still red", text))
 	case "fact":
 		return fmt.Sprint(p.classifyTurn(text, text, agentOffer))
 	case "budget-option":

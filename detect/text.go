@@ -135,6 +135,22 @@ func fold(s string) string {
 	return collapseSpaces(s)
 }
 
+// withApostrophes returns a folded text with an apostrophe in words such as "dont" and "doesnt".
+func withApostrophes(low string) string {
+	if !strings.Contains(low, "nt") {
+		return low
+	}
+	words := strings.Split(low, " ")
+	for i, w := range words {
+		bare := strings.TrimRight(w, ".,;:!?")
+		switch bare {
+		case "dont", "doesnt", "didnt", "isnt", "arent", "wasnt", "werent", "wont", "cant", "couldnt", "shouldnt", "wouldnt", "havent", "hasnt":
+			words[i] = bare[:len(bare)-1] + "'" + w[len(bare)-1:]
+		}
+	}
+	return strings.Join(words, " ")
+}
+
 func collapseSpaces(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func hasAny(args []string, wanted ...string) bool {

@@ -122,20 +122,27 @@ func hasHarnessHeader(words string) bool {
 // sentiment returns a turn's feeling. It tries the most certain rules first, such as a pasted failure or disapproval.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	own, pasted := p.withoutPasted(words)
-	low := fold(own)
+	low := withApostrophes(fold(own))
 	if low == "" {
 		if pasted {
 			return Rejection, "pasted-failure"
 		}
 		return Neutral, ""
 	}
+	long := len(low) > longTurn
+	if long {
+		low = cutText(low, longTurnOpening)
+	}
 	opening, turn := p.withoutInterjections(low), newUserText(low)
 	switch {
-	case pasted && len(low) < 400 && !turn.containsAny("example", "add a test"):
+	case pasted && !long && !turn.containsAny("example", "add a test"):
 		return Rejection, "pasted-failure"
-	case turn.hasPhrase(p.lists["disapproval"]...), turn.containsAny(p.lists["disapproval-anywhere"]...), blames(turn):
+	case turn.hasPhrase(p.lists["disapproval"]...), turn.containsAny(p.lists["disapproval-anywhere"]...), blames(turn),
+		p.reportsFault(turn):
 		return Rejection, "disapproval"
-	case p.claimsDone(previous) && p.reportsNoChange(opening, turn):
+	case begins(opening, p.lists["still"], p.lists["no-still"]) && !strings.HasSuffix(low, "?") && !p.praises(turn):
+		return Rejection, "still"
+	case p.claimsDone(previous) && p.reportsNoChange(turn):
 		return Rejection, "still"
 	case asksToPause(opening, turn):
 		return Neutral, "pause"
@@ -155,7 +162,9 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Correction, "dont"
 	case p.claimsDone(previous) && (startsWithPhrase(opening, p.lists["convention"]...) || comparesAlternatives(turn)):
 		return Correction, "another-way"
-	case p.praises(turn) && !p.asksForAnotherWay(turn):
+	case p.praises(turn) && turn.containsAny(", but ", ". but "):
+		return Correction, "praise-but"
+	case (p.praises(turn) || p.beginsWithPraise(opening) && !turn.hasPhrase(p.lists["contrast"]...)) && !p.asksForAnotherWay(turn):
 		return Approval, "praise"
 	case turn.hasPhrase(p.lists["thanks"]...), turn.containsAny(p.lists["thanks-anywhere"]...):
 		if turn.hasPhrase(p.lists["contrast"]...) {
@@ -169,6 +178,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return p.judgeAgreement(opening, turn, previous)
 	case startsWithPhrase(opening, p.lists["go-on"]...):
 		return Approval, "go-on"
+	case begins(opening, p.lists["new-work"], p.lists["no-new-work"]) && !blamesAgent(turn):
 	case p.asksForAnotherWay(turn):
 		return Correction, "another-way"
 	case begins(opening, p.lists["doubt"], p.lists["no-doubt"]):
@@ -208,10 +218,43 @@ func (p *phrases) claimsDone(previous string) bool {
 	return startsWithPhrase(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
 }
 
-func (p *phrases) reportsNoChange(opening string, turn *userText) bool {
-	return !strings.HasSuffix(turn.text, "?") && !p.praises(turn) &&
-		(begins(opening, []string{"still"}, []string{"still need", "still want", "still have", "still waiting", "still thinking"}) ||
-			turn.hasPhrase("is still", "are still", "still at", "still in"))
+func (p *phrases) reportsNoChange(turn *userText) bool {
+	return !strings.HasSuffix(turn.text, "?") && !p.praises(turn) && turn.hasPhrase("is still", "are still", "still at", "still in")
+}
+
+// reportsFault matches a statement that something does not do its work, such as "the list does not show". A condition,
+// a purpose, a relative clause or an order says nothing about the answer.
+func (p *phrases) reportsFault(turn *userText) bool {
+	if !turn.containsAny("not", "n't") {
+		return false
+	}
+	words := strings.Fields(turn.text)
+	plain := func(i int) string { return strings.Trim(words[i], `.,;:!?()"*`) }
+	start, conditional := true, false
+	for i := range words {
+		w := plain(i)
+		negated := !start && !p.inList("relative", plain(i-1)) &&
+			(w == "not" || w == "cannot" || strings.HasSuffix(w, "n't") && (w != "don't" || p.inList("many", plain(i-1)) || strings.HasSuffix(plain(i-1), "s")))
+		if negated && !conditional {
+			next := i + 1
+			for next < len(words) && p.inList("adverb", plain(next)) {
+				next++
+			}
+			if next < len(words) && p.inList("working", plain(next)) {
+				return true
+			}
+		}
+		conditional = conditional || p.inList("condition", w)
+		if start = strings.ContainsAny(words[i][len(words[i])-1:], ".,;:!?"); start {
+			conditional = false
+		}
+	}
+	return false
+}
+
+// blamesAgent reports whether the user says what the agent did or was told.
+func blamesAgent(turn *userText) bool {
+	return turn.hasPhrase("you forgot", "you missed", "you didn't", "you did not", "i meant", "i told you", "i asked", "i said")
 }
 
 func blames(turn *userText) bool {
@@ -274,8 +317,24 @@ func (p *phrases) praises(turn *userText) bool {
 	return turn.containsAny(p.lists["praise-anywhere"]...)
 }
 
+// beginsWithPraise reports whether a turn begins with a word of praise that stands alone: "great! now add a test", but
+// not "great idea".
+func (p *phrases) beginsWithPraise(opening string) bool {
+	for {
+		word, rest, _ := strings.Cut(opening, " ")
+		bare := strings.TrimRight(word, ".,!")
+		switch {
+		case p.inList("praise-alone", bare):
+			return bare != word || rest == ""
+		case !p.inList("filler", bare):
+			return false
+		}
+		opening = rest
+	}
+}
+
 func (p *phrases) agrees(opening string) bool {
-	return startsWithPhrase(opening, p.lists["agreement"]...) ||
+	return begins(opening, p.lists["agreement"], p.lists["no-agreement"]) ||
 		hasAnyPrefix(opening, p.lists["agreement-begun"])
 }
 
@@ -285,7 +344,8 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 	yes := startsWithPhrase(opening, p.lists["yes"]...)
 	count := len(strings.Fields(turn.text))
 	switch {
-	case turn.hasPhrase(p.lists["contrast"]...) && p.asksForAnotherWay(turn), p.asksForTweak(turn):
+	case turn.hasPhrase(p.lists["contrast"]...) && p.asksForAnotherWay(turn), p.asksForTweak(turn),
+		objects(opening) && !p.asksPermission(previous):
 		return Correction, "yes-but"
 	case yes && (p.asksPermission(previous) || count <= 8):
 		return Approval, "yes"
@@ -302,7 +362,19 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 	return Neutral, ""
 }
 
-const maxTurnText = 4000 // bytes searched for an opinion
+// objects matches "yes, but".
+func objects(opening string) bool {
+	_, rest, _ := strings.Cut(opening, " ")
+	return strings.HasPrefix(rest, "but ")
+}
+
+const (
+	maxTurnText = 4000 // bytes of a turn that are read
+
+	// A turn with more than longTurn bytes is a task, a document or output. An opinion on the answer can only be in the
+	// first longTurnOpening bytes.
+	longTurn, longTurnOpening = 400, 240
+)
 
 // withoutPasted returns the user's own words without pasted output, code and paths of screenshots. pasted is true if a
 // removed line shows a failure.

@@ -48,6 +48,22 @@ func TestClassifyTurnReturnsTheFeeling(t *testing.T) {
 		{"still red", done, detect.Rejection},
 		{"You used the wrong tax.", done, detect.Rejection},
 		{"the columns are wrong", done, detect.Rejection},
+		{"the prices don't line up and the footer isn't visible", done, detect.Rejection},
+		{"the prices are not being saved anymore", done, detect.Rejection},
+		{"it doesnt even start", done, detect.Rejection},
+		{"If the prices don't load, write a note.", done, detect.Neutral},
+		{"Drop all rows that aren't visible.", done, detect.Neutral},
+		{"don't show the prices", done, detect.Correction},
+		{"still no prices at all in the basket", "I took a look at the basket.", detect.Rejection},
+		{"still want to see the prices", done, detect.Neutral},
+		{"great! now write the commit message for all of it, with a title and with a list of the files", done, detect.Approval},
+		{"ok, nice. now the same for the invoices, with one row for each of the items", done, detect.Approval},
+		{"great idea for the invoices, with one row for each of the items in it", done, detect.Neutral},
+		{"the prices look good, but the footer is gone", done, detect.Correction},
+		{"yeah but the server was started before that", done, detect.Correction},
+		{"right now each save calls the handler two times", done, detect.Neutral},
+		{"add a filter for invoices, it should be a list", done, detect.Neutral},
+		{"add it to the footer instead", done, detect.Correction},
 		{"tabs, not blanks", done, detect.Correction},
 		{"we never commit keys", done, detect.Correction},
 		{"The list is supposed to be empty.", done, detect.Correction},
@@ -103,6 +119,22 @@ func TestClassifyTurnReturnsTheFeeling(t *testing.T) {
 	} {
 		if got := detect.ClassifyTurn(tc.message, tc.message, tc.previous); got.Feeling != tc.want || got.Interrupt {
 			t.Errorf("ClassifyTurn(%q) after %q = %+v, want Feeling = %s, Interrupt = false", tc.message, tc.previous, got, tc.want)
+		}
+	}
+}
+
+// A long message is a task or a document. Only its first words can be an opinion.
+func TestLongTurnsAreJudgedByTheirFirstWords(t *testing.T) {
+	rules := strings.Repeat("Each invoice has a number, a date and a list of items. ", 8) +
+		"Totals should be sums of the items rather than typed numbers. Stop if the import fails with an error."
+	for message, want := range map[string]detect.Feeling{
+		rules:                        detect.Neutral,
+		"That's wrong. " + rules:     detect.Rejection,
+		"Great! Next: " + rules:      detect.Approval,
+		"You forgot dates. " + rules: detect.Correction,
+	} {
+		if got := detect.ClassifyTurn(message, message, "Done. The cart now sums the items."); got.Feeling != want {
+			t.Errorf("ClassifyTurn(%q) = %+v, want Feeling = %s", message, got, want)
 		}
 	}
 }
