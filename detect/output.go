@@ -155,8 +155,9 @@ func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 	})
 }
 
-// answersNo reports whether no line of a read-only command's output begins with a program's name, as an error does. Exit
-// code 1 of the last program is then an answer: diff found differences, or grep found nothing after another command.
+// answersNo reports whether no line of a read-only command's output begins with a program's name, as an error does.
+// Exit code 1 of the last program is then an answer: diff found differences, or grep found nothing after another
+// command.
 func (c *shellCommand) answersNo(body string) bool {
 	if !c.readOnly || c.lastProgram == "git" {
 		return false

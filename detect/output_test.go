@@ -371,6 +371,15 @@ func TestCommonProgramFailuresAreErrors(t *testing.T) {
 			detect.Error,
 		},
 		{"apt-get install jq", "E: Unable to locate package jq", detect.Error},
+		{
+			"pip install shop",
+			"Preparing metadata (pyproject.toml): finished with status 'error'\nerror: metadata-generation-failed\n\n" +
+				"× Encountered error while generating package metadata.\n╰─> See above for output.\n\nnote: about the package\nhint: See above for details.",
+			detect.Error,
+		},
+		{"./shop", "terminate called after throwing an instance of 'std::out_of_range'\n  what():  rows\na\nb\nc\nd", detect.Error},
+		{"service shop start", "shop: unrecognized service", detect.Error},
+		{"gfortran shop.f90", "Fatal Error: Cannot open module file 'rows.mod'\ncompilation terminated.", detect.Error},
 		{"nano shop.sql", "Interactive operation 'nano shop.sql' is not supported by this environment", detect.Error},
 		{"./pay.sh \"x", "bash: -c: line 1: unexpected EOF while looking for matching `\"'", detect.Error},
 		{
