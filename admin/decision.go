@@ -81,7 +81,7 @@ func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 func measurement(r *report.Row) string {
 	switch {
 	case r == nil || r.NInjected+r.NWithheld == 0:
-		return "There is no measurement yet: the lesson was picked in no session with a reward."
+		return "There is no measurement yet: the lesson has not been picked in a session with a reward."
 	case rowEffect(r) == nil:
 		return fmt.Sprintf("No effect yet: %s with the lesson, %s without.",
 			countNoun(r.NInjected, "rewarded session"), countText(r.NWithheld))

@@ -44,8 +44,7 @@ const (
 func newHistory() *history { return &history{byKey: map[historyKey][]effectAt{}} }
 
 // add adds an effect, unless the effect is nil, follows the last one within historyEvery, or belongs to a new key
-// although there are historyKeys keys already. If the key has historyEffects effects, add first removes every second
-// one.
+// when there are historyKeys keys already. If the key has historyEffects effects, add first removes every second one.
 func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

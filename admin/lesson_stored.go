@@ -39,7 +39,7 @@ func (s *storedFigures) rewards(f frame, slug string) g.Node {
 	}
 	arms := s.survey.Rewards(slug)
 	if arms == nil {
-		return mutedText(g.Text("The lesson was picked in no stored session with a reward."), read)
+		return mutedText(g.Text("The lesson has not been picked in any stored session with a reward."), read)
 	}
 	return g.Group{
 		mutedText(

@@ -81,7 +81,7 @@ func (v *breakdownView) list(f frame) g.Node {
 		}
 	case v.reading:
 		return emptyState("The stored sessions are being read", h.P(g.Text(
-			"The first time takes some seconds. The table then appears here.")))
+			"The first time takes a few seconds. The table then appears here.")))
 	default:
 		return g.Iff(f.page.Problem == "", v.sparseDataNote)
 	}

@@ -181,7 +181,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		"paused by a person": {func(w *pageData) {
 			w.lesson.State = lesson.Paused
 			w.events = []lesson.Event{{Action: "pause", Slug: "word", By: "anna", From: lesson.Active, To: lesson.Paused}}
-		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "There is no measurement yet: the lesson was picked in no session with a reward.", `class="main">Resume<`}},
+		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "There is no measurement yet: the lesson has not been picked in a session with a reward.", `class="main">Resume<`}},
 		"note":                             {func(w *pageData) { w.row.Note = "a note" }, []string{"(a note)"}},
 		"note on an invalid row":           {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Ignore the effect. Check the Health page of the dashboard", "(the random assignment is faulty)"}},
 		"picks still needed":               {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "An effect needs 12,345 more picks with a reward"}},
@@ -215,7 +215,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		"removed lesson":                  {func(w *pageData) { w.book = lesson.NewBook(nil); w.row.State = "removed" }, []string{"<h1>word</h1>", ": removed", "!As the model sees it", "Cost"}},
 		"text over the budget":            {func(w *pageData) { w.o.Read.Library = blocklessLibrary{w.wordSource} }, []string{"The lesson does not fit into inject.budget_bytes"}},
 		"unreadable sessions":             {func(w *pageData) { w.o.Read.Survey = failingSessions{} }, []string{"The stored sessions cannot be read: no disk."}},
-		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"picked in no stored session", "The sessions were read at <time"}},
+		"no stored session with the pick": {func(w *pageData) { w.survey = report.NewSurvey(w.generated) }, []string{"has not been picked in any stored session", "The sessions were read at <time"}},
 		"reward histogram": {func(*pageData) {}, []string{
 			"from 120 stored sessions since ", "The sessions were read at <time", `<rect class="with" x="0" y="1" width="40.0" height="7">`,
 			`<th scope="row">0.0 to 0.1</th>`, `<a href="/sessions?arm=injected&lesson=word&max_reward=0.0999&min_reward=0" aria-label="word: injected, 12 sessions">12</a>`, `<a href="/sessions?arm=withheld&lesson=word&max_reward=1&min_reward=0.9" aria-label="word: withheld, 12 sessions">12</a>`,

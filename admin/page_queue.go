@@ -162,7 +162,7 @@ func (q *queueItem) duplicates(f frame) g.Node {
 	if more := len(q.similar) - maxShownSimilar; more > 0 {
 		list = append(list, g.Textf(" and %d more", more))
 	}
-	return h.P(h.Class("warning"), g.Text("Possible duplicate, with a common trigger and a similar title: "), list, g.Text("."))
+	return h.P(h.Class("warning"), g.Text("Possible duplicate, with a shared trigger and a similar title: "), list, g.Text("."))
 }
 
 // text returns the lesson's block, or how it differs from the lesson it replaces.

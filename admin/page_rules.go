@@ -75,7 +75,7 @@ func (v *rulesView) html(f frame) g.Node {
 		v.unlistedSections(),
 		g.Iff(len(v.files) == 0 && len(v.registered) == 0 && f.page.Problem == "", func() g.Node {
 			if v.reading {
-				return emptyState("The captured sessions are being read", h.P(g.Text("The first time takes some seconds. The files then appear here.")))
+				return emptyState("The captured sessions are being read", h.P(g.Text("The first time takes a few seconds. The files then appear here.")))
 			}
 			return emptyState("No rules file was found", h.P(g.Text("precept searched "+countNoun(v.sessions, "captured session")+
 				" for the rules files of known agents. Sessions are captured only with learning.enabled: true.")))

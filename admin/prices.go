@@ -136,7 +136,7 @@ func (p *Prices) singlePrice() *price.Price {
 	return p.Models.Fallback
 }
 
-// withInputPrice returns p with one input price for all models, or p if text is not a price.
+// withInputPrice returns p with one input price for all models, or p unchanged if text is not a price.
 func (p Prices) withInputPrice(text string) Prices {
 	if x, err := strconv.ParseFloat(text, 64); err == nil && x > 0 && x < 1e6 {
 		cached := 0.0
@@ -158,7 +158,7 @@ type meanPrice struct {
 	models   []string // models without a price
 }
 
-// mean returns the mean price over the selected sessions, or the single price of all models.
+// mean returns the mean price over the selected sessions, or the price of all models if they have the same price.
 func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionItem) bool) (m meanPrice) {
 	if modelPrice := p.singlePrice(); modelPrice != nil {
 		return meanPrice{price: *modelPrice, known: true}

@@ -42,7 +42,7 @@ type login struct {
 
 const (
 	usedEvery  = 10 * time.Minute // minimum time between updates of login.usedAt
-	clockSlack = time.Minute      // tolerated clock setback
+	clockSlack = time.Minute      // how far the clock may be set back
 )
 
 // isValid reports whether a login is valid. A login from the future is invalid, because the clock was set back and the

@@ -57,10 +57,10 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 	return &sharedCache[K, V]{now: now, compute: compute, maxAge: maxAge, renewAfter: renewAfter, semaphore: make(chan struct{}, 1), values: map[K]*cachedValue[V]{}}
 }
 
-// get returns the value for a key. old reports that the value is older than maxAge, because a newer one is not
-// computed yet or cannot start. If there is no value yet, get waits at most maxWait (0: no limit) and then returns
-// errComputing. If maxWait is waitForCurrent, get waits for a newer value, or returns errComputing if its computation
-// cannot start.
+// get returns the value for a key. old reports that the value is older than maxAge, because a newer one has not been
+// computed yet, or because its computation cannot start. If there is no value yet, get waits at most maxWait (0: no
+// limit) and then returns errComputing. If maxWait is waitForCurrent, get waits for a newer value, or returns
+// errComputing if its computation cannot start.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.workerContext == nil {

@@ -10,7 +10,7 @@ const (
 	throttleWindow   = time.Minute      // period over which wrong tokens are counted
 	maxFailuresPerIP = 10               // wrong tokens from one address before status 429
 	maxTotalFailures = 100              // wrong tokens from all addresses before status 429
-	maxThrottledIPs  = 1024             // counted addresses
+	maxThrottledIPs  = 1024             // maximum number of addresses with a separate count
 	logEvery         = 10 * time.Second // minimum time between log lines
 )
 

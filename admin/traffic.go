@@ -40,7 +40,7 @@ type TrafficRow struct {
 	Sum   TrafficSum `json:"sum"`
 }
 
-// TrafficSum holds figures for some sessions.
+// TrafficSum holds figures for a group of sessions.
 type TrafficSum struct {
 	Sessions int                `json:"sessions"`
 	Turns    int                `json:"turns"`
@@ -61,8 +61,8 @@ type TrafficSum struct {
 }
 
 const (
-	maxBars    = 72                  // most buckets, if they are shorter than one day
-	maxBuckets = 120                 // most buckets, if they last one day or more
+	maxBars    = 72                  // maximum number of buckets, if they are shorter than one day
+	maxBuckets = 120                 // maximum number of buckets, if they last one day or more
 	maxLead    = 31 * 24 * time.Hour // longest empty time shown before the oldest session; no named range is longer
 )
 

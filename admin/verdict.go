@@ -71,8 +71,8 @@ func verdictAdvice(l *report.Row) advice {
 	return a
 }
 
-// missingPicks says how many rewarded picks (sessions that the lesson is chosen for) the first effect or the verdict
-// still needs, and the expected time, or returns "".
+// missingPicks says how many more rewarded picks (sessions for which the lesson is chosen) the first effect or the
+// verdict needs, and how long that will take. If none are needed, missingPicks returns "".
 func missingPicks(l *report.Row) string {
 	if l.NeedsPicks <= 0 {
 		return ""
