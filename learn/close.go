@@ -29,7 +29,7 @@ const (
 	maxWaitIntervals = 5
 )
 
-// closer closes and corrects sessions, only in the goroutine of Learner.Run.
+// closer closes and corrects sessions. Only the goroutine of Learner.Run uses it.
 type closer struct {
 	tools       tools
 	deliverer   Deliverer
@@ -53,13 +53,13 @@ type closer struct {
 	nextCountAt time.Time // next countUnsampled run
 }
 
-// closeInterval is a tenth of the closing age, from 100 ms to 10 s.
+// closeInterval is a tenth of the closing age, but at least 100 ms and at most 10 s.
 func (c *closer) closeInterval() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
 }
 
-// closeDue closes every session that has reached the closing age. Sessions do not close when feedback arrives, because
-// lessons that get feedback early would be counted before others.
+// closeDue closes every session that has reached the closing age. A session does not close earlier when feedback
+// arrives, because lessons that get feedback early would then be counted before others.
 func (c *closer) closeDue(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
 		if _, ok := c.deliverer.UndeliveredSessions(); !ok {

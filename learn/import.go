@@ -54,7 +54,7 @@ type Importer struct {
 }
 
 // Import redacts a conversation and stores it as a session outside every experiment. at is when the conversation took
-// place. Conversations recorded live are skipped.
+// place. Conversations that precept recorded live are skipped.
 //
 // IDs are derived from content. The session ID is derived from tenant, source, id and first item, or from tenant and
 // all items if source and id are empty. A second import therefore changes nothing, and a longer transcript with an id
@@ -304,7 +304,7 @@ func importID(tenant, name string, req *wire.Request) (id session.ID) {
 	return id
 }
 
-// exchangeID returns an ID formatted as a UUID v4, derived from the content.
+// exchangeID returns an ID that has the form of a UUID v4 and is derived from the content.
 func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 	h := sha256.New()
 	_, _ = fmt.Fprintf(h, "%s/%d", sessionID, x.Turn)

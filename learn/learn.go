@@ -16,9 +16,9 @@ import (
 
 const (
 	correctInterval  = 50 * time.Millisecond
-	finishTimeout    = 10 * time.Second // from stopping until the last correction
+	finishTimeout    = 10 * time.Second // maximum time from stopping until the last correction
 	closeBatchSize   = 100              // maximum number of sessions per settlement; all their samples are in memory at the same time
-	maxParallelReads = 16               // sessions read at the same time from a shared backend, which may be far away
+	maxParallelReads = 16               // maximum number of concurrent reads from a shared backend, which may be far away
 )
 
 // FollowInterval is how often a learner reads other replicas' counts.
@@ -29,8 +29,8 @@ type Options struct {
 	Now     func() time.Time
 	Backend Backend
 	Fleet   Fleet // the Backend if replicas share it, otherwise nil
-	// AgeNow returns the earliest and the latest time by the fleet's clocks, to measure the age of a session; nil means
-	// Now.
+	// AgeNow returns the earliest and the latest time by the fleet's clocks, to measure the age of a session. If AgeNow
+	// is nil, Now is used.
 	AgeNow    func(ctx context.Context) (earliest, latest time.Time, err error)
 	Memory    Memory    // nil means that all sessions are in the backend
 	Deliverer Deliverer // may be nil if Run is not called

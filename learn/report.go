@@ -237,8 +237,8 @@ func newestSections(registry *rules.Registry) []report.Lesson {
 	return out
 }
 
-// ReportChooser returns a chooser's beliefs under a configuration. They depend only on the counters, so they are equal
-// on every replica.
+// ReportChooser returns a chooser's beliefs under a configuration. The beliefs depend only on the counters, so the
+// beliefs are equal on every replica.
 func ReportChooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser {
 	return configuredChooser{c, cfg}
 }

@@ -60,7 +60,7 @@ func (b *beliefs) chooser(name string) *bandit.Chooser {
 // peekChooser is like chooser, but neither marks the tenant as used nor queues a read.
 func (b *beliefs) peekChooser(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
-// getOrAdd returns a tenant, adding it if missing, without counters and without queueing a read.
+// getOrAdd returns a tenant. A missing tenant is added without counters, and no read is queued.
 func (b *beliefs) getOrAdd(name string) *tenant {
 	if t := b.tenant(name); t != nil {
 		return t

@@ -12,7 +12,7 @@ import (
 // effect.
 const maxLastCopied = 4096
 
-// units copies feedback between units and members (feedback/unit.go), only in the goroutine of Learner.Run.
+// units copies feedback between units and members (feedback/unit.go). Only the goroutine of Learner.Run uses it.
 type units struct {
 	memory  Memory
 	backend memberReader

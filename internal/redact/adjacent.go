@@ -345,7 +345,7 @@ func (m *matcher) isNetrc(start int) bool {
 	return n >= 4 && bytes.HasSuffix(before[n-4], []byte("machine")) && string(before[n-2]) == "login"
 }
 
-// redisAuth matches the password in the Redis command AUTH. The command must begin a line or a quoted text, or follow a
+// redisAuth matches the password in the Redis AUTH command. The command must begin a line or a quoted text, or follow a
 // prompt, and the password must end the line. The H in AUTH is at i.
 func (m *matcher) redisAuth(i int) hit {
 	s := m.text

@@ -341,7 +341,8 @@ func (m *matcher) bareValue(p int, class keyClass, vc valueContext) hit {
 }
 
 // passwordWord returns the end of a password with punctuation inside, such as Kx9vq&Lm42, or 0. The password begins at
-// p, and the punctuation is at end. If no digit precedes the punctuation, or an = follows, it separates items instead.
+// p, and the punctuation is at end. If no digit precedes the punctuation, or an = follows, the punctuation separates
+// items instead.
 func (m *matcher) passwordWord(p, end int) int {
 	const minBase, maxLen = 4, 64
 	s := m.text

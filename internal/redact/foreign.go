@@ -7,7 +7,7 @@ import (
 
 // This file finds words for "password", "token" and "phone" in languages other than English.
 
-// endsInForeignPassword reports whether s ends in a word for "password" with letters beyond ASCII.
+// endsInForeignPassword reports whether s ends in a word for "password" that has letters beyond ASCII.
 func endsInForeignPassword(s []byte) bool {
 	for _, word := range [...]string{
 		"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña", "hasło", "Hasło", "şifre", "Şifre", "mật khẩu", "Mật khẩu", "รหัสผ่าน", "كلمة المرور", "كلمة السر", "סיסמה", "סיסמא", "jelszó", "Jelszó", "κωδικός", "Κωδικός", "पासवर्ड",

@@ -132,7 +132,7 @@ func lastName(s []byte) []byte {
 	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || byteClass[byte(r)]&nameByte == 0 })+1:]
 }
 
-// isNameKey reports whether key may be the member with a pair's name, such as name, key or headerName.
+// isNameKey reports whether key may be the key of the member that holds a pair's name, such as name, key or headerName.
 func isNameKey(key []byte) bool {
 	n := len(key)
 	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("header"), "header") || startsFold(key, n-len("key"), "key")

@@ -48,7 +48,7 @@ func (r *Redactor) Reset() {
 	r.BeginExchange(&r.defaultNumbers)
 }
 
-// BeginExchange forgets the counts and secrets from the last exchange (a request with the reply), and uses a session's
+// BeginExchange forgets the counts and secrets from the last exchange (a request and its reply), and uses a session's
 // numbers.
 func (r *Redactor) BeginExchange(n *PlaceholderNumbers) {
 	r.numbers, r.counts = n, [kindCount]int{}

@@ -243,8 +243,8 @@ func (s *Session) HumanFeedback() (rated, judged bool) {
 	return rated, judged
 }
 
-// Preferences returns pairs with a better and a worse answer from people's feedback. The better answer corrects the
-// worse answer, or was approved for the same user words.
+// Preferences returns pairs of a better and a worse answer, derived from people's feedback. The better answer corrects
+// the worse answer, or was approved for the same user message.
 func (s *Session) Preferences() []Preference {
 	h := s.history()
 	var out []Preference

@@ -53,7 +53,7 @@ func (e *Exchange) Seal() Encoded {
 	return *e.sealed
 }
 
-// Sealed returns the result from an earlier Seal.
+// Sealed returns the result of an earlier Seal call.
 func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	if e.sealed == nil {
 		return Encoded{}, false

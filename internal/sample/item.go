@@ -27,7 +27,8 @@ func (e *Exchange) judgementsOn(items []*wire.Item) *ResultJudgements {
 	return e.ResultJudgements
 }
 
-// calls returns the reply's calls. A call without an id gets package wire's id for the position in the history.
+// calls returns the reply's calls. A call without an id gets the id that package wire generates for the call's position
+// in the history.
 func (e *Exchange) calls() []Call {
 	out := slices.Clone(e.Reply.Calls)
 	for n := range out {

@@ -117,8 +117,8 @@ func (r *MessageReader) findCall(id string) Call {
 	return Call{ID: id}
 }
 
-// isUnreadable reports whether only the item's type was readable. References to earlier items and reasoning never have
-// readable content.
+// isUnreadable reports whether only the item's type was readable. References to earlier items and reasoning items never
+// have readable content, and do not count as unreadable.
 func isUnreadable(it *wire.Item) bool {
 	switch it.Kind {
 	case "", "message", "item_reference", "reasoning":

@@ -234,8 +234,8 @@ func isShellBreak(r rune) bool {
 	return isBlank(r)
 }
 
-// isNameBreak reports whether r belongs to neither a plain file name nor the pattern. It finds the path in `cat .env*`,
-// and in languages without spaces between words.
+// isNameBreak reports whether r belongs to neither a plain file name nor the pattern. Splitting a text at such
+// characters finds the path in `cat .env*`, and in languages without spaces between words.
 func (p pathPattern) isNameBreak(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', '0' <= r && r <= '9', strings.ContainsRune("._-/", r):

@@ -11,8 +11,7 @@ import (
 // ModelTokens holds token counts by model. Add returns a changed copy, because copies of a record share the map.
 type ModelTokens map[string]price.Tokens
 
-// maxModels is the number of models with a count of their own. OtherModels is the name under which the tokens for all
-// further models are counted.
+// maxModels is how many models have separate counts. The tokens for all further models are counted under OtherModels.
 const (
 	maxModels   = 8
 	OtherModels = "(other models)"
@@ -47,7 +46,7 @@ func (m ModelTokens) minus(o ModelTokens) (rest ModelTokens) {
 	return rest
 }
 
-// larger returns the larger count of m and o for each model.
+// larger returns, for each model, the larger of the counts in m and o.
 func (m ModelTokens) larger(o ModelTokens) ModelTokens {
 	if len(o) == 0 {
 		return m
@@ -73,7 +72,7 @@ type ReplicaCounts struct {
 
 const pastParts = "" // for the turns before a session's first sub-agent, when there were no parts
 
-// count adds added to the record's sums, and tokens to the model's sum.
+// count adds the sums in added to the record, and tokens to the model's sum.
 func (r *Record) count(added ReplicaCounts, model string, tokens price.Tokens) {
 	t := &r.Thread
 	if r.IsShared() {

@@ -39,7 +39,8 @@ type Facts struct {
 	Ended      time.Time `json:"ended,omitzero"`   // when the newest reply ended
 }
 
-// FirstWords returns the user's first words for Facts, without a harness's template, unless there is nothing else.
+// FirstWords returns the user's first words for Facts. It leaves out a harness's template, unless there is nothing
+// else.
 func FirstWords(req *wire.Request) string {
 	it, ok := firstUserItem(req)
 	if !ok {

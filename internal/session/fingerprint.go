@@ -93,8 +93,8 @@ func firstPiece(text string) textPiece {
 	return textPiece{}
 }
 
-// appendPhrases appends the text's pieces with a space and at least minUniqueBytes bytes, up to limit entries. A piece
-// without a space may be a JSON field name, which many texts contain.
+// appendPhrases appends those of the text's pieces that contain a space and have at least minUniqueBytes bytes, up to
+// limit entries. A piece without a space may be a JSON field name, which many texts contain.
 func appendPhrases(list []textPiece, text string, limit int) []textPiece {
 	for p := range pieces(text) {
 		if len(list) >= limit {

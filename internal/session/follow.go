@@ -54,7 +54,7 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 }
 
 // lookUp assigns the request to a session in the store. The first key with a stored session decides. If several
-// sessions have this key, one that also has the older keys is preferred.
+// sessions have this key, a session that also has the older keys is preferred.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {

@@ -45,7 +45,7 @@ const MaxName = 256
 type Namespace string
 
 // Namespaces, in the order in which IDsByName lists the IDs. NamespaceSession covers Precept-Session, the path form and
-// names made by precept, so a client can continue any session by sending back the response header Precept-Session.
+// names made by precept, so a client can continue any session by sending back the Precept-Session response header.
 const (
 	NamespaceSession             Namespace = "name"
 	NamespaceClaude              Namespace = "x-claude-code-session-id"

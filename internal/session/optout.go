@@ -22,7 +22,7 @@ func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	}
 }
 
-// IsHidden reports whether the turn opted out, or may yet turn out to have opted out.
+// IsHidden reports whether the turn opted out, or it is not known yet whether it did.
 func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }

@@ -36,8 +36,8 @@ func NewQuotes() *Quotes {
 	return &Quotes{byScope: newRecent[Scope, *scopeConversations](maxQuoteScopes)}
 }
 
-// AddTurn adds a session's turn: the new items in a known conversation, and all items in an unknown one, as after a
-// restart.
+// AddTurn adds a session's turn: the new items if the conversation is known, and otherwise (as after a restart) all
+// items.
 func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -51,7 +51,8 @@ func (sc Scope) topic(req *wire.Request) uint64 {
 	return addText(words^emptyHash, sc.Run)
 }
 
-// onlyText returns the text of a request without tools and with only one message in addition to system prompts, or "".
+// onlyText returns the text of a request that has no tools and, apart from system prompts, a single message. For any
+// other request, the result is "".
 func onlyText(req *wire.Request) string {
 	last := req.Len() - 1
 	if req.Delta || len(req.Tools) > 0 || last < 0 || last >= maxFirstItems || req.Role(last) != wire.RoleUser {

@@ -89,7 +89,7 @@ func (r *Record) mergePicks(n *Record) {
 	r.Unit.Members = max(r.Unit.Members, n.Unit.Members)
 }
 
-// startedBefore reports whether r began before n. The earlier record decides about the expected reward, and whether the
+// startedBefore reports whether r began before n. The earlier record determines the expected reward, and whether the
 // unit (the run or session) gets no lessons at all (control).
 func (r *Record) startedBefore(n *Record) bool {
 	if !r.Identity.Started.Equal(n.Identity.Started) {

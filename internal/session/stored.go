@@ -13,7 +13,7 @@ import (
 
 // Every store uses the types and errors in this file.
 
-// Errors from a store. A backend wraps the one that applies, because callers treat each error differently.
+// Errors from a store. A backend wraps the error that applies, because callers treat each error differently.
 var (
 	// ErrInvalid means that the store refuses the value permanently.
 	ErrInvalid = errors.New("the value cannot be stored")

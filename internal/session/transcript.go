@@ -67,8 +67,8 @@ func findInsertionPoints(text string) (points [maxInsertionPoints]insertionPoint
 	return points
 }
 
-// candidates returns the conversations with the highest matchScore for the text, which becomes the first conversation's
-// newest text.
+// candidates returns the conversations with the highest matchScore for the text. The text becomes the first
+// conversation's newest text.
 func (t *transcripts) candidates(r *Resolved, text string) (ids []ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

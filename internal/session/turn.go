@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// TurnKind is a kind of main request, a request in the conversation and not a side request.
+// TurnKind is a kind of main request. A main request is part of the conversation, unlike a side request.
 type TurnKind uint8
 
 // Kinds of main requests.

@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ByRun is the method in a run's record, which is not a conversation.
+// ByRun is the Method of a run. A run is not a conversation.
 const ByRun Method = "run"
 
 // NewRun returns a run's record. All sessions in the run use this record's coins (random decisions) and picks (chosen
@@ -25,8 +25,8 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	}
 }
 
-// UnitID returns the ID of the run or parent session with this session's coins. ok is false if the session has its own
-// coins.
+// UnitID returns the ID of the run or parent session that has this session's coins. ok is false if the session has its
+// own coins.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit.ID == "" {
 		return ID{}, false

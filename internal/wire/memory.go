@@ -58,9 +58,9 @@ func NewParseCache() *ParseCache {
 	return &ParseCache{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
 }
 
-// Parse is like the function Parse, but resumes from the checkpoint that covers the longest known prefix of the body.
-// If the body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items".
-// If maxItems is 0, there is no limit.
+// Parse is like the package's Parse function, but resumes from the checkpoint that covers the longest known prefix of
+// the body. If the body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason
+// "items". If maxItems is 0, there is no limit.
 func (m *ParseCache) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
 	if len(body) < m.minBytes {
 		r, _, err := parse(d, body, maxItems)
@@ -94,7 +94,8 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 
 // parser returns a parser that continues at cp.end. The parser appends to the arrays of cp.list and cp.results without
 // a copy, so a turn's cost does not grow with the conversation. Earlier requests never read beyond the old length. If
-// two requests continue from one checkpoint, findCheckpoint clips the second one's lists, so that append copies them.
+// two requests continue from one checkpoint, findCheckpoint clips the second request's lists, so that append copies
+// these lists.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, spans: cp.spans, keys: slices.Clone(cp.keys),

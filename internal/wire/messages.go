@@ -2,8 +2,8 @@ package wire
 
 import "bytes"
 
-// A Messages API body has the members "system" and "messages", a list of {role, content}. Calls and results are blocks
-// in the content.
+// A Messages API body has a "system" member and a "messages" member, a list of {role, content}. Calls and results are
+// blocks in the content.
 
 func (r *Request) decodeMessages(it *Item, value span) {
 	b := r.Body

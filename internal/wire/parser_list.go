@@ -28,8 +28,8 @@ func (p *parser) listItems(i int, more bool) int {
 	return i
 }
 
-// countedValue is like scanner.skipValue, but counts the elements if the value is an array, because these can be parts
-// or calls.
+// countedValue is like scanner.skipValue, but counts the elements if the value is an array, because the elements can be
+// parts or calls.
 func (p *parser) countedValue(i, depth int) int {
 	if i >= len(p.scan.b) || p.scan.b[i] != '[' {
 		return p.scan.skipValue(i, depth)

@@ -2,8 +2,8 @@ package wire
 
 import "strings"
 
-// A Responses API body has the members "instructions" and "input". The input is a string or a list of
-// items {type, ...}. A message may omit the type.
+// A Responses API body has an "instructions" member and an "input" member. The input is a string or a list of items
+// {type, ...}. A message may omit the type.
 
 // itemRole returns RoleAssistant for model output, RoleTool for tool output, and RoleOther for an unknown type. An item
 // with an unknown type is never changed.

@@ -306,7 +306,7 @@ func taskTagContent(words string) (inner string, ok bool) {
 	return "", false
 }
 
-// isHarnessText reports whether a harness wrote the text after the element <name>: elements or headings, not sentences.
+// isHarnessText reports whether a harness wrote the text after the <name> element: elements or headings, not sentences.
 // A person may also write a prompt in elements, often with <task> first, so elements after <task> prove nothing.
 func isHarnessText(name, after string) bool {
 	after = strings.TrimSpace(after)
@@ -358,7 +358,7 @@ func withoutNote(s string) string {
 	return s
 }
 
-// isNote reports whether a harness wrote the element <name>. A person may also write <context>. Only two kinds of
+// isNote reports whether a harness wrote the <name> element. A person may also write <context>. Only two kinds of
 // <context> are notes: Copilot Chat's, which precedes another element, and Zed's, which begins with a known sentence.
 func isNote(name, note, after string) bool {
 	return name != "context" || strings.HasPrefix(strings.TrimSpace(note), "The following items were attached") ||

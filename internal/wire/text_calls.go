@@ -7,7 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxResultDistance is the maximum number of items from a call to the result, because aider inserts notes between them.
+// maxResultDistance is the maximum number of items from a call to the result. aider inserts notes between the two.
 const maxResultDistance = 8
 
 func hex16(n uint64) string { return strconv.FormatUint(n, 16) }

@@ -142,7 +142,7 @@ func stepLabel(line string) (label, content string) {
 	return "", ""
 }
 
-// withoutEmptyThought removes the line "Thought:" at the end of a scratchpad.
+// withoutEmptyThought removes a final "Thought:" line from a scratchpad.
 func withoutEmptyThought(s string) string {
 	at := strings.LastIndexByte(s, '\n')
 	if label, text := stepLabel(s[at+1:]); at >= 0 && label == "Thought" && strings.TrimSpace(text) == "" {

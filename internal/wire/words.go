@@ -100,7 +100,7 @@ func userWords(text string, removed removedFunc) string {
 		removed.call("observation", s)
 		return ""
 	case strings.HasPrefix(s, agentsHead):
-		// withoutWrappers has removed the element <INSTRUCTIONS> after the heading.
+		// withoutWrappers has removed the <INSTRUCTIONS> element after the heading.
 		head, rest, _ := strings.Cut(s, "\n")
 		removed.call("project instructions", head)
 		s = strings.TrimSpace(rest)
@@ -222,7 +222,7 @@ func cutLeadingBlocks(text string) (lead, rest string) {
 }
 
 // cutResultBlocks splits a tool result like cutLeadingBlocks. A rest of "null" becomes "", because the second precept
-// replaced a null by a string (see nullMark).
+// replaced a null with a string (see nullMark).
 func cutResultBlocks(text string) (lead, rest string) {
 	if lead, rest = cutLeadingBlocks(text); lead != "" && rest == nullText {
 		rest = ""
