@@ -232,8 +232,8 @@ func (f *forwarder) Get() []byte {
 // Put implements httputil.BufferPool.
 func (f *forwarder) Put(b []byte) { f.p.pool.put(b) }
 
-// limitedBody is a reply body. It passes every byte to the observer before the client, and closes the stream if the
-// upstream sends no byte for limits.stream_idle_timeout. Time spent waiting for the client does not count.
+// limitedBody is a reply body. It passes every byte to the observer first and then to the client, and closes the stream
+// if the upstream sends no byte for limits.stream_idle_timeout. Time spent waiting for the client does not count.
 type limitedBody struct {
 	io.ReadCloser
 	forwarding *forwarder

@@ -104,7 +104,7 @@ func (l *LimitListener) TrackState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// CloseWhenFull wraps next. While at most an eighth of the slots is free, each response has the header Connection:
+// CloseWhenFull wraps next. While at most an eighth of the slots are free, each response has the header Connection:
 // close. A connection closed in this way loses no request.
 func (l *LimitListener) CloseWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,8 +15,8 @@ import (
 
 const (
 	maxAnswerWait = 40 * time.Millisecond // maximum time a turn waits for the answers to the previous reply's commands
-	maxAnswers    = 8                     // maximum number of answers inserted by a session's next turn
-	maxPending    = 4                     // replies per session that wait for answers from a different replica
+	maxAnswers    = 8                     // maximum number of answers inserted into a session's next turn
+	maxPending    = 4                     // maximum number of a session's replies with answers expected from a different replica
 	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
 )
 

@@ -54,7 +54,7 @@ func (t *turn) advanceTo(next phase) bool {
 	return true
 }
 
-// serveTurn serves a request for the upstream. The function is long, to show the order of the steps.
+// serveTurn serves a request that goes to an upstream. The function is long, to show the order of the steps.
 //
 // After a panic between read and forward, the client's own bytes are forwarded. When the upstream cuts the stream,
 // serveTurn panics with http.ErrAbortHandler, so that the response does not look complete.

@@ -35,8 +35,8 @@ func (e badResponse) Error() string { return string(e) }
 
 const errEarlyResponse = badResponse("sent data before precept's request, so precept closed the connection; try again")
 
-// refusedTunnel is the error for a proxy that refuses CONNECT. It replaces net/http's error, which has no status and
-// quotes the proxy.
+// refusedTunnel is the error for a proxy that refuses CONNECT. It replaces net/http's error, which has no status code
+// and quotes the proxy's text.
 type refusedTunnel struct{ status int }
 
 func (e *refusedTunnel) Error() string { return fmt.Sprintf("CONNECT: status %d", e.status) }

@@ -97,8 +97,8 @@ func (b *batch) reset() {
 	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], lastSequence: b.lastSequence, flushNumber: b.flushNumber}
 }
 
-// merge appends a later batch's rows, echo keys, exchanges and signals to b. The other fields are needed only when
-// appending to the outbox.
+// merge appends a later batch's rows, echo keys, exchanges and signals to b. Only an append to the outbox needs the
+// other fields.
 func (b *batch) merge(later *batch) {
 	b.rows = append(b.rows, later.rows...)
 	b.echoes = append(b.echoes, later.echoes...)
@@ -156,7 +156,7 @@ func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange st
 		}
 		return parts
 	}
-	// size estimates the encoded bytes, with 64 or 32 bytes for a part's times, flags and lengths.
+	// size estimates the encoded size in bytes. It allows 64 or 32 bytes for a part's times, flags and lengths.
 	size := 0
 	for i := range b.exchanges {
 		x := &b.exchanges[i]

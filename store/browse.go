@@ -79,7 +79,7 @@ const (
 	StillOpen = "open"
 )
 
-// SessionList answers a SessionQuery.
+// SessionList is the result of a SessionQuery.
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
 	Next        string        `json:"next,omitempty"` // value of after for the next query; even a short page can have one
@@ -137,8 +137,8 @@ type listBuilder struct {
 	sessionsSearched int
 }
 
-// pageSize returns the number of sessions to read next. With filters it exceeds the number of missing sessions, because
-// filters drop some sessions.
+// pageSize returns the number of sessions to read next. If the query has filters, pageSize returns more than the number
+// of sessions still missing from the list, because filters drop some sessions.
 func (b *listBuilder) pageSize() int {
 	switch {
 	case b.query.SearchesText():
@@ -309,7 +309,7 @@ type SampleItem struct {
 	Sample  sample.Sample `json:"sample"`
 }
 
-// SampleList answers a SampleQuery.
+// SampleList is the result of a SampleQuery.
 type SampleList struct {
 	Samples  []SampleItem `json:"samples"`
 	Next     string       `json:"next,omitempty"` // value of after for the next query; even a short page can have one

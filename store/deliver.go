@@ -71,7 +71,7 @@ type delivererLimits struct {
 	deliverInterval time.Duration // longest pause between deliveries (QueueOptions.DeliverEvery)
 }
 
-// delivererDue holds the earliest time for each next step; retry is for all steps, after a failure.
+// delivererDue holds the earliest time for the next run of each step. After a failure, no step runs before retry.
 type delivererDue struct{ deliver, retry, epoch, sync, release time.Time }
 
 type delivererPhase uint8

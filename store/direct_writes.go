@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// maxDirectBytes limits the size of all directWrites. Beyond the limit the oldest are dropped.
+// maxDirectBytes limits the size of all directWrites. Beyond the limit the oldest writes are dropped.
 const maxDirectBytes = 4 << 20
 
-// directWrites keeps the newest writes that a shared backend has accepted, and that are not in the outbox: posted
+// directWrites keeps the newest writes that a shared backend has accepted, but that are not in the outbox: posted
 // feedback, deletions and opt-out marks. They are repeated if the backend loses acknowledged data. A nil directWrites,
 // for a backend that this process owns, keeps nothing.
 type directWrites struct {

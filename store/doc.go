@@ -1,5 +1,5 @@
-// Package store holds the sessions of a running precept in memory, and stores exchanges (a request and the reply) and
-// feedback. Package learn computes rewards, counters and samples from this data.
+// Package store holds the sessions of a running precept in memory, and stores feedback and exchanges (an exchange is a
+// request and its reply). Package learn computes rewards, counters and samples from this data.
 //
 // On the request path, Acquire looks for a session in memory, then in the backend, within Options.LookupTimeout.
 // BeginTurn, Offer and Release never block.

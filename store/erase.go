@@ -275,8 +275,8 @@ func (d *sessionDeleter) callErased() {
 	}
 }
 
-// announce announces an erasure to the other replicas, before the deletion, because a replica that does not know of the
-// erasure can write the session again.
+// announce announces an erasure to the other replicas. It runs before the deletion, because a replica that does not
+// know of the erasure can write the session again.
 func (d *sessionDeleter) announce(ctx context.Context, e session.Erasure) error {
 	if d.announcer == nil {
 		return nil

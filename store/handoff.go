@@ -18,8 +18,8 @@ const (
 )
 
 // handoff passes rows from the recorder to the deliverer through two batches: pending holds redacted rows and stubs
-// (for turns in progress) that are not in the outbox yet, ready holds rows that the outbox has. If the backend is too
-// slow, ready is dropped from memory, and later read back.
+// (for turns in progress) that are not in the outbox yet, and ready holds rows that the outbox has. If the backend is
+// too slow, ready is dropped from memory, and later read back.
 type handoff struct {
 	outbox   *outbox.Outbox // nil means rows wait only in memory
 	deps     sharedDeps
@@ -239,8 +239,8 @@ func (h *handoff) takeReleaseRequest() (releaseNow bool) {
 	return releaseNow
 }
 
-// takeForBypass removes and returns pending, for a delivery without the outbox, until endBypass. ok is false if pending
-// is empty or earlier rows are undelivered.
+// takeForBypass removes and returns pending, so that the caller can deliver it without the outbox. Appends pause until
+// endBypass. ok is false if pending is empty or earlier rows are undelivered.
 func (h *handoff) takeForBypass() (b batch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

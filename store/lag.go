@@ -27,7 +27,7 @@ func (s *Store) LatePosts() int64 {
 	return s.poster.late.outbox.PostCount()
 }
 
-// OutboxLimit returns the largest disk space for outbox rows, in bytes; 0 means no outbox.
+// OutboxLimit returns the limit on the disk space for outbox rows, in bytes; 0 means no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.MaxBytes }
 
 // updateLag updates Metrics.Pending, state.outboxBytes and state.oldestUndelivered. Rows that must be read back have
@@ -78,8 +78,8 @@ func (s *Store) countInMemory() int {
 	return n
 }
 
-// UndeliveredSessions returns the sessions with exchanges missing from the backend, which must not close. ok is false
-// if the sessions are unknown, because rows are only in the outbox or the backend accepts no writes. Call
+// UndeliveredSessions returns the sessions that must not close, because the backend lacks some of their exchanges. ok
+// is false if these sessions are unknown, because rows are only in the outbox or the backend accepts no writes. Call
 // UndeliveredSessions inside WithDeliveryPaused.
 func (s *Store) UndeliveredSessions() (refs map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.deliverer.err != nil {

@@ -94,9 +94,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openOutbox opens the outbox, and imports an earlier release's spool. box is nil without a configured outbox, and if
-// the file cannot be opened (reported to Hooks.OnFailure). err is set if the import fails, or a newer release has
-// written the outbox.
+// openOutbox opens the outbox, and imports an earlier release's spool. box is nil if no outbox is configured, or if the
+// file cannot be opened. In the latter case, openOutbox calls Hooks.OnFailure. err is set if the import fails, or if a
+// newer release has written the outbox.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	o := s.options
 	if o.Queue.Path == "" {

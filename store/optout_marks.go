@@ -12,11 +12,11 @@ import (
 )
 
 // If all turns in a session opted out, no data about the session is stored. Once the session has left memory, precept
-// would take the next turn's messages for a new session and store them. An opt-out mark prevents this: the number of
-// opted-out turns and messages, stored under an HMAC of the session id (docs/decisions/0014-opt-out-marks.md).
+// would take the next turn's messages for a new session and store them. An opt-out mark prevents this. It is the number
+// of opted-out turns and messages, stored under an HMAC of the session id (docs/decisions/0014-opt-out-marks.md).
 //
 // Another replica can get a named session's next turn, so the mark is also written to the shared backend before the
-// client has the end of the answer.
+// client has received the end of the response.
 
 // maxMarks is the largest number of marks. The oldest mark is deleted first.
 const maxMarks = 100_000

@@ -110,8 +110,8 @@ func (po *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Pos
 	return posted, err
 }
 
-// unansweredStatus returns the status Unanswered if the subject is known and has no successful reply. ok is false
-// otherwise, and if the backend does not answer.
+// unansweredStatus returns the status Unanswered if the subject is known and has no successful reply. Otherwise, or if
+// the backend does not answer, ok is false.
 func (po *poster) unansweredStatus(ctx context.Context, tenant string, s *subject) (posted Posted, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()

@@ -324,7 +324,7 @@ func (po *poster) latePostNumbers(ctx context.Context, after int64, tenant strin
 }
 
 // ratedSession returns a list with the session that has the subject's reply, request or sample. The list is empty if
-// the session is unknown, and for a commit.
+// the session is unknown, or if the subject is a commit.
 func (po *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
 	if s.Sample != "" {
 		id, ok, err := po.backend.SampleSession(ctx, tenant, s.Sample)

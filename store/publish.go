@@ -22,7 +22,7 @@ const (
 )
 
 // publisher writes a turn's decisions (chosen lessons and random assignments) to a shared backend before the client has
-// the end of the answer, because the client's next request can reach a different replica.
+// received the end of the response, because the client's next request can reach a different replica.
 type publisher struct {
 	backend   batchWriter // nil means this process owns the backend
 	optOuts   *optOutFilter

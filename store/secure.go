@@ -116,8 +116,8 @@ func (s *deliverer) bypassFullDisk(ctx context.Context) error {
 	return s.bypass(ctx)
 }
 
-// bypass delivers the rows that do not fit into the outbox, once all outbox rows are delivered. Appends pause until
-// then, so that the rows stay in order.
+// bypass delivers the rows that do not fit into the outbox, once all outbox rows are delivered. Appends pause during
+// this delivery, so that the rows stay in order.
 func (s *deliverer) bypass(ctx context.Context) error {
 	if s.handoff.outbox == nil || !s.undelivered.isEmpty() {
 		return nil

@@ -69,7 +69,7 @@ type Hooks struct {
 }
 
 // Store holds a running precept's sessions, and writes exchanges and feedback to the backend. Open makes a Store, Run
-// does the background work, Close ends the Store. All methods are safe for concurrent use.
+// does the background work, and Close ends the Store. All methods are safe for concurrent use.
 //
 // Each part calls only parts listed above it, except that deliverer calls deleter.followReplicas.
 type Store struct {
@@ -162,7 +162,8 @@ func (s *Store) FullReason(tenant string) label.Reason {
 // memory is full, Add returns nil, and the request is forwarded without lessons and without a record.
 func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
 
-// AddMember makes rec's session a member of unit, a pinned run or parent session. No other goroutine must use rec yet.
+// AddMember makes rec's session a member of unit, a pinned run or parent session. rec must not yet be in use by another
+// goroutine.
 func (s *Store) AddMember(unit *Session, rec *session.Record) {
 	unit.Record.Mutex.Lock()
 	defer unit.Record.Mutex.Unlock()
@@ -223,8 +224,8 @@ func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 // delivery in other replicas.
 func (s *Store) AddEchoes(echoes ...session.Echo) { s.changes.AddEchoes(echoes...) }
 
-// HoldKeys is like AddEchoes, for a request with an exchange that might have opted out. The keys are written only once
-// ReleaseKeys says so.
+// HoldKeys is like AddEchoes, for a request with an exchange that might have opted out. The keys are not written before
+// ReleaseKeys.
 func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
 	s.changes.HoldKeys(request, echoes...)
 }
@@ -241,8 +242,8 @@ func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 	return s.optOuts.OptedOut(x, answered)
 }
 
-// Publish writes a turn's decisions to a shared backend before the client has the end of the response, because the
-// client's next request can reach a different replica. unit is the run or parent that shares the session's lesson
+// Publish writes a turn's decisions to a shared backend before the client has received the end of the response, because
+// the client's next request can reach a different replica. unit is the run or parent that shares the session's lesson
 // assignment, or nil. waited is how long the request has waited for the backend.
 //
 // A failed or slow write loses nothing, because the recorder's next batch has the same rows. Without other replicas

@@ -82,8 +82,8 @@ func (t *tombstones) finishedErasures() uint64 {
 	return t.finished
 }
 
-// erasedSince reports whether an erasure of the session or its tenant runs, or has ended since finishedErasures
-// returned finished, and might have missed a write in progress.
+// erasedSince reports whether an erasure might have missed a write in progress: an erasure of the session or its tenant
+// is running, or has ended since finishedErasures returned finished.
 func (t *tombstones) erasedSince(finished uint64, tenant string, id session.ID) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -136,7 +136,8 @@ func (t *tombstones) coversTime(stone tombstone, contentTime time.Time) bool {
 	return !contentTime.After(stone.deletedAt) || fromFuture && !contentTime.After(stone.originalTime)
 }
 
-// correctClock moves deletions in the future to now. They come from a clock that was ahead, and would drop new content.
+// correctClock sets deletion times in the future to now. Such times come from a clock that was ahead, and would drop
+// new content.
 func (t *tombstones) correctClock(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,8 +176,8 @@ func (t *tombstones) deleteOld(now time.Time) {
 	maps.DeleteFunc(t.tenants, func(_ string, stone tombstone) bool { return old(stone) })
 }
 
-// without returns the items not dropped by drop. It does not change list, and returns list itself if no item was
-// dropped.
+// without returns the items for which drop returns false. It does not change list, and returns list itself if no item
+// was dropped.
 func without[T any](list []T, drop func(*T) bool) []T {
 	for i := range list {
 		if !drop(&list[i]) {

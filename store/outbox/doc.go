@@ -2,7 +2,7 @@
 // store can no longer lose them.
 //
 // [Outbox.Append] writes all changes in a [Flush] or none, and returns when they are on the disk. [Outbox.Read] returns
-// rows in order, [Outbox.Release] deletes rows. A [Stub] records a turn in progress; a stub left at the next start
+// rows in order, and [Outbox.Release] deletes rows. A [Stub] records a turn in progress; a stub left at the next start
 // becomes a [KindStub] row.
 //
 // The account counts exchanges in the same transaction as the rows. A second file, the ballast, reserves the space that

@@ -30,7 +30,7 @@ type Kind int64
 const (
 	// KindTurns is a row with one session's data from one flush.
 	KindTurns Kind = 1
-	// KindStub is a row for a turn in progress when the program died, with the Stub's document.
+	// KindStub is a row for a turn that was in progress when the program died. It has the Stub's document.
 	KindStub Kind = 2
 	// KindForgotten is a row whose document Forget deleted before delivery. The exchange count remains, for the
 	// account.
@@ -119,8 +119,8 @@ type Outbox struct {
 	reader   *sqlite.Conn
 }
 
-// Open opens or creates a queue's file. Turns in progress when the previous process died count as incomplete. After a
-// machine restart all rows become undelivered, because the store might have lost unsynced data.
+// Open opens or creates a queue's file. Turns that were in progress when the previous process died count as incomplete.
+// After a machine restart all rows become undelivered, because the store might have lost unsynced data.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
 		path: o.Path, quota: o.QuotaBytes, usage: tenantUsage{maxBytes: o.TenantQuotaBytes, multiTenant: o.MultiTenant}, now: o.Now, onDamage: o.OnDamage, needsScrub: true,

@@ -134,8 +134,8 @@ func (o *Outbox) Delivered() (delivered, last int64) {
 // forgetStep limits the sessions in one statement; SQLite refuses more than 32,766 parameters.
 const forgetStep = 1000
 
-// Forget deletes the content of a tenant's sessions or, if ids is nil, of all the tenant's sessions and posts. The
-// account still counts undelivered exchanges.
+// Forget deletes the content of the given sessions of a tenant or, if ids is nil, of all the tenant's sessions and
+// posts. The account still counts undelivered exchanges.
 func (o *Outbox) Forget(tenant string, ids []SessionID) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

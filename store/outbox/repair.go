@@ -81,8 +81,8 @@ func (l *logFile) countFrames() (n int, salt []byte) {
 	return n, salt
 }
 
-// damagedRange returns the first frame with a wrong checksum (0 for the header), and the last frame with a valid
-// checksum that ends a transaction; -1 means none.
+// damagedRange returns the first frame with a wrong checksum (0 for the header), and the last frame that ends a
+// transaction and has a valid checksum; -1 means none.
 func (l *logFile) damagedRange(frames int) (first, last int) {
 	first, last = -1, -1
 	for i := range frames {

@@ -117,7 +117,7 @@ func (o *Outbox) ensureBallast() error {
 }
 
 // checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges can exceed the quota by
-// stateAllowance, and a flush with Carried by any size. The caller holds mu.
+// stateAllowance, and a flush with EarlierAccount by any size. The caller holds mu.
 func (o *Outbox) checkQuota(f *Flush) error {
 	used, err := o.usedBytes()
 	if err != nil {

@@ -171,7 +171,7 @@ func (deleter *ExchangeDeleter) deleteInKeyspace(ctx context.Context, ks keyspac
 		if len(list) == 0 && sameTimeCount <= 1 {
 			return exchanges, oldestKept, nil
 		}
-		if sameTimeCount > 0 && (len(list) == 0 || list[0].Member != last) { // the list has changed before last
+		if sameTimeCount > 0 && (len(list) == 0 || list[0].Member != last) { // the part of the list before last has changed
 			sameTimeCount = 0
 			continue
 		}

@@ -63,8 +63,8 @@ func (s *Store) ListSamples(ctx context.Context, tenant string, within session.L
 
 func compareNewestFirst(a, b position) int { return comparePositions(b, a) }
 
-// mergeLists merges lists ordered by compare. A list with count references can continue in the keyspace, so the result
-// ends where the first such list ends. A result with fewer than count references is complete.
+// mergeLists merges lists, each ordered by compare. If a list has count references, more references can follow in the
+// keyspace, so the result ends where the first such list ends. A result with fewer than count references is complete.
 func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs []ref) {
 	var end *position
 	for _, list := range lists {
@@ -81,7 +81,7 @@ func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs
 }
 
 // readPage returns a list page. A position is written as numberCount integers. refsAfter returns at most count
-// references after a position ("" means from the start); fewer mean the end.
+// references after a position ("" means from the start). If there are fewer, no reference follows.
 func readPage[T any](ctx context.Context, s *Store, op string, within session.ListRange, numberCount int,
 	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsAfter func(c client, after string, count int) ([]ref, error),
 ) (p session.Page[T], err error) {

@@ -211,7 +211,7 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 }
 
 // isParkingFull reports whether the tenant or the key has no room for a further parked entry. All tenants together have
-// room for 2*MaxParked entries. No tenant may use more room than is left for the others.
+// room for 2*MaxParked entries. A tenant must not have more entries than would still fit.
 func (t *tx) isParkingFull(tenant, echo int64) bool {
 	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
 	tenantCount := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)
@@ -240,7 +240,7 @@ func (s *Store) Unpark(ctx context.Context, tenant string, sessions map[session.
 	return result.result(err)
 }
 
-// parkedKeys returns the keys with parked feedback. Usually no feedback is parked, and Unpark needs no write
+// parkedKeys returns the keys with parked feedback. Usually no feedback is parked. Unpark then needs no write
 // transaction.
 func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, tenantNumber int64) (parked []session.EchoKey) {

@@ -100,8 +100,8 @@ UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM se
   AND instr(coalesce(data, ''), CAST('"method":"import"' AS BLOB)) = 0;
 `
 
-// lateExchangeScript marks sessions as unsettled if exchanges arrived after their samples were built. A sample's time
-// is the end of the last exchange.
+// lateExchangeScript marks sessions as unsettled if exchanges arrived after their samples were built. The script
+// compares an exchange's time with the newest sample's time, which is the end of the last exchange in the sample.
 const lateExchangeScript = `
 INSERT INTO unsettled(sid, n, x)
   SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)

@@ -321,8 +321,8 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 	return r.list, r.total, err
 }
 
-// CountUnsampled returns the number of exchanges without a sample, because they arrived after the settlement, or the
-// session is set aside.
+// CountUnsampled returns the number of exchanges that have no sample, either because they arrived after the settlement,
+// or because the session is set aside.
 func (s *Store) CountUnsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) int64 {
 		late := c.queryInt("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")

@@ -32,7 +32,7 @@ import (
 // Options holds the store's path and limits.
 type Options struct {
 	Path string // Open creates the directory if it is missing
-	// ReadOnly opens an existing file while a server runs and writes nothing.
+	// ReadOnly opens an existing file only for reading, even while a server runs.
 	ReadOnly bool
 	// Now returns the time for a damaged file's name; the clock has no other use.
 	Now func() time.Time

@@ -89,8 +89,8 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	return r
 }
 
-// idleConns holds the unused read connections. take returns the last connection put, so that few connections are used
-// and fill their caches.
+// idleConns holds the unused read connections. take returns the connection that was put last, so that only a few
+// connections are used, and their caches are full.
 type idleConns struct {
 	mu   sync.Mutex
 	list []*conn
