@@ -38,7 +38,7 @@ func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool
 			return count, budgetsDiffer, warned
 		case s.attemptHash() != newest.attemptHash(), !haveSimilarQueries(newest, s):
 			between = append(between, s)
-		case changesResults(between, false):
+		case changesResults(between, false, newest.memo.isFinal):
 			return count, budgetsDiffer, warned
 		case s.batch == newest.batch:
 		case s.judgement().Outcome != newest.judgement().Outcome || !sameResult(s, newest):

@@ -56,6 +56,14 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 	if cmd := c.commandText(); cmd != "" {
 		c.command = cmd
 	}
+	if c.namesProgram() && !strings.HasPrefix(c.command, c.nameWords[0]) {
+		args, _ := c.args.get("args", "arguments", "argv", "goals", "subcommand")
+		words := append(slices.Clone(c.nameWords), c.command, args.text())
+		for _, arg := range args.vals {
+			words = append(words, arg.text())
+		}
+		c.command = strings.Join(words, " ")
+	}
 	if len(c.command) > maxCommand {
 		c.command = c.command[:maxCommand]
 	}
@@ -82,6 +90,8 @@ func (c *toolCall) computePurpose() purpose {
 		return purposePlan
 	case c.namesWait() || c.nameMatches("wait") || c.nameHas("output") && c.nameMatches("waits-for") && !c.nameHas("file"):
 		return purposeWait
+	case c.namesProgram():
+		return purposeExec
 	case c.hasExecName():
 		if command.kind == stringValue && strings.TrimSpace(command.raw) == "" { // OpenHands: read the running command
 			return purposeWait
@@ -103,6 +113,23 @@ func (c *toolCall) computePurpose() purpose {
 func (c *toolCall) hasExecName() bool {
 	return c.nameMatches("exec") || c.nameMatches("runs") && c.nameMatches("run") ||
 		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
+}
+
+// namesProgram reports whether the tool's name is a program with a command in the arguments (helm {"command": "helm
+// list"}), or a program and what it does (go_test).
+func (c *toolCall) namesProgram() bool {
+	if len(c.nameWords) == 0 || !c.nameListsOf(c.nameWords[0], "program") {
+		return false
+	}
+	if len(c.nameWords) == 1 {
+		_, hasArgs := c.args.get("args", "arguments", "argv", "goals", "subcommand")
+		return hasArgs || c.commandText() != ""
+	}
+	return len(c.nameWords) == 2 && c.nameListsOf(c.nameWords[1], "program-does")
+}
+
+func (c *toolCall) nameListsOf(word, list string) bool {
+	return slices.Contains(c.phrases.toolLists[word], list)
 }
 
 // nameMatches reports whether a word in the tool's name is in the "tool LIST" list in calls.tsv.

@@ -257,6 +257,9 @@ func (p *phrases) judgeRead(text string) Judgement {
 	if rule, bad := p.errorMessageRule(text); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
+	if _, inTag := betweenTags(text, "<error>", "</error>"); inTag && text[0] == '<' && !strings.Contains(text, "<content") { // Roo Code
+		return Judgement{Outcome: Error, Rule: "text:error-tag"}
+	}
 	if p.hasOnlyShellErrors(text) {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}

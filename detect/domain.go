@@ -16,7 +16,9 @@ import (
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
-	case c.nameMatches("text"), c.asksAbout(text):
+	case low != "" && isDigit(low[0]) && rule == "error-first": // "1 validation error for Input"
+		return false
+	case c.nameMatches("text"), c.asksAbout(text), c.repeatsArgument(text):
 	case !c.returnsRecords():
 		return hasAnyPrefix(low, c.phrases.lists["word-class"])
 	case rule == "http" || rule == "exception-first" || c.phrases.message.errors.match(low):
@@ -36,6 +38,12 @@ func (c *toolCall) asksAbout(text string) bool {
 	first, _, _ := strings.Cut(text, " ")
 	first = strings.Trim(first, ":.,")
 	return ok && len(first) > 3 && first == strings.ToUpper(first) && !strings.EqualFold(first, "error") && hasPhrase(strings.ToLower(question.text()), strings.ToLower(first))
+}
+
+// repeatsArgument reports whether the first of several lines is an argument, as in a dictionary's entry.
+func (c *toolCall) repeatsArgument(text string) bool {
+	first, _, more := strings.Cut(text, "\n")
+	return more && c.hasArgument(strings.TrimSpace(first))
 }
 
 // returnsRecords reports whether the tool's name says that the tool returns records or articles.
@@ -65,6 +73,9 @@ func (c *toolCall) domainFailureRule(text string) string {
 		if isProse(wholeText) && !c.nameMatches("text") && !c.nameMatches("report") && c.reportsLimit(wholeText) {
 			return "not-done"
 		}
+	}
+	if c.purpose == purposeOther && (changes || c.nameMatches("gesture")) && c.headingReportsNotDone(wholeText) {
+		return "not-done"
 	}
 	if c.purpose != purposeOther || len(text) > maxClause {
 		return ""
@@ -96,6 +107,11 @@ func (c *toolCall) domainFailureRule(text string) string {
 // possible within 30 days."
 func (c *toolCall) reportsLimit(text string) bool {
 	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(text)))))
+	for _, arg := range c.args.vals { // a report about denied requests names them
+		if word := strings.ToLower(arg.text()); arg.kind == stringValue && len(word) > 3 && !strings.Contains(word, " ") {
+			low = strings.ReplaceAll(low, word, "")
+		}
+	}
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
 	return limited && !c.confirmsAction(low)
 }
@@ -114,18 +130,30 @@ func (c *toolCall) confirmsAction(low string) bool {
 	if hasPhrase(low, "already", "nothing", "nobody") {
 		return false
 	}
-	low = withoutConditions(low)
-	if hasPhrase(low, c.phrases.lists["confirms"]...) {
+	if c.nameHas("delete", "remove", "cancel") && hasPhrase(low, "was removed", "was deleted", "were removed", "were deleted") {
 		return true
 	}
-	before := ""
-	for word := range strings.FieldsFuncSeq(low, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		if !c.phrases.inList("unconfirmed", before) && (c.isNamePastParticiple(word) || c.phrases.inList("participle", word)) {
+	low = withoutConditions(low)
+	if hasPhrase(low, c.phrases.lists["confirms"]...) || containsAny(low, c.phrases.lists["confirms-anywhere"]...) {
+		return true
+	}
+	words := strings.FieldsFunc(low, func(r rune) bool { return !unicode.IsLetter(r) })
+	for i, word := range words {
+		if (c.isNamePastParticiple(word) || c.phrases.inList("participle", word)) && !c.isUnconfirmed(words[:i]) {
 			return true
 		}
-		before = word
 	}
 	return false
+}
+
+// isUnconfirmed reports whether the words before a participle take the confirmation back: "cannot be booked", "wurde
+// leider nicht gebucht".
+func (c *toolCall) isUnconfirmed(before []string) bool {
+	const maxDistance = 3
+	if n := len(before); n > 0 && c.phrases.inList("unconfirmed", before[n-1]) {
+		return true
+	}
+	return slices.ContainsFunc(before[max(0, len(before)-maxDistance):], func(w string) bool { return c.phrases.inList("negation", w) })
 }
 
 func withoutConditions(low string) string {
@@ -169,7 +197,7 @@ func (c *toolCall) clauseReportsNotDone(clause string) bool {
 	return slices.ContainsFunc(c.phrases.lists["action-fails"], func(word string) bool {
 		// "Claim rejected" is a success for a tool that rejects claims.
 		named := slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
-		return !named && !c.isNamePastParticiple(word) && hasPhrase(clause, word)
+		return !named && !c.isNamePastParticiple(word) && !c.hasArgument(word) && hasPhrase(clause, word)
 	})
 }
 
@@ -184,6 +212,18 @@ func (c *toolCall) laterSentenceReportsNotDone(sentences []string) bool {
 	})
 }
 
+// headingReportsNotDone reports whether the first of several lines says that the tool did nothing: "FILING REJECTED",
+// "Element 7 does not exist - retry". Details or the state of a page follow.
+func (c *toolCall) headingReportsNotDone(text string) bool {
+	const maxHeading = 160
+	heading, rest, _ := strings.Cut(text, "\n")
+	if rest == "" || len(heading) > maxHeading {
+		return false
+	}
+	low := c.phrases.withoutHarmlessNegations(withoutQuotes(fold(withoutSymbols(plainLine(heading)))))
+	return !c.confirmsAction(low) && (c.clauseReportsNotDone(firstClause(low)) || c.phrases.endsWithMissingPhrase(firstClause(firstSentence(low))))
+}
+
 // saysDoesNotExist matches "There is no patient with this number" for get_patient.
 func (c *toolCall) saysDoesNotExist(sentence string) bool {
 	sentence = strings.TrimSpace(sentence)
@@ -191,7 +231,10 @@ func (c *toolCall) saysDoesNotExist(sentence string) bool {
 		rest, ok := strings.CutPrefix(sentence, lead)
 		noun, rest, _ := strings.Cut(rest, " ")
 		switch {
-		case !ok, noun == "", !slices.Contains(c.nameWords, noun):
+		case !ok, noun == "":
+		case !slices.Contains(c.nameWords, noun):
+			name, _, _ := strings.Cut(rest, " ")
+			return lead != "no " && c.hasArgument(name)
 		case startsWithPhrase(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
 			// A search may answer "No orders for today".
 			return lead != "no " || c.isLookup() && !strings.HasSuffix(noun, "s") || c.changesState()

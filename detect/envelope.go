@@ -38,6 +38,9 @@ func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 		}
 	}
 	if len(v.vals) == 1 {
+		if code, _ := v.vals[0].get(call.phrases.lists["key error-code"]...); !code.isEmpty() && call.phrases.errorField(v.vals[0]) != "" { // Salesforce
+			return Judgement{Outcome: Error, Rule: "json:error"}, true
+		}
 		if rule := call.fieldFailureRule(v.vals[0]); rule != "" {
 			return Judgement{Outcome: Error, Rule: "json:" + rule}, true
 		}
@@ -173,8 +176,11 @@ func (p *phrases) errorField(v lenientValue) string {
 	if !e.isEmpty() && !p.inList("no-error", strings.ToLower(e.raw)) {
 		return "json:error"
 	}
-	if e, _ := v.get(p.lists["key error-code"]...); e.num != 0 {
+	if e, _ := v.get(p.lists["key error-code"]...); e.num != 0 || e.kind == stringValue && !e.isEmpty() && !p.inList("no-error", strings.ToLower(e.raw)) {
 		return "json:error"
+	}
+	if isFailureCode(v) {
+		return "json:code"
 	}
 	if e, _ := v.get("errorMessages", "error_messages"); len(e.vals) > 0 { // Jira
 		return "json:errors"
@@ -193,6 +199,17 @@ func (p *phrases) errorField(v lenientValue) string {
 		return "json:errors"
 	}
 	return ""
+}
+
+// isFailureCode matches {"code":40012,"msg":"...","data":null}. In this form, common in Chinese APIs, the codes 0 and 200
+// mean success, and a failure has no data.
+func isFailureCode(v lenientValue) bool {
+	code, _ := v.get("code")
+	message, _ := v.get("msg", "message")
+	data, hasData := v.get("data", "result")
+	return code.kind == numberValue && code.num != 0 && (code.num < 200 || code.num >= 300) &&
+		message.kind == stringValue && !strings.EqualFold(message.raw, "success") && !strings.EqualFold(message.raw, "ok") &&
+		hasData && data.isEmpty()
 }
 
 // isFalse reports whether a field is false, or 0 in a small object. In a large object, 0 may be a count.
@@ -214,7 +231,11 @@ func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
 		}
 	}
-	if _, hasReason := v.get(p.lists["key reason"]...); !hasReason {
+	_, hasReason := v.get(p.lists["key reason"]...)
+	if kind, _ := v.get("type"); hasReason && len(v.keys) <= 4 && kind.raw == "error" {
+		return Judgement{Outcome: Error, Rule: "json:status"}, true
+	}
+	if !hasReason {
 		return Judgement{}, false
 	}
 	for _, k := range p.lists["key status"] {

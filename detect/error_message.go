@@ -33,7 +33,7 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 		return "unable", true
 	case short && p.message.invalid.match(low):
 		return "invalid", true
-	case short && rest == "" && p.endsWithMissingPhrase(firstSentence(withoutCode(low))):
+	case short && rest == "" && (p.endsWithMissingPhrase(firstSentence(withoutCode(low))) || containsAny(low, p.lists["missing-anywhere"]...)):
 		return "no-such", true
 	case p.isStatusLine(low, short):
 		return "http", true
@@ -61,8 +61,9 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 	_, afterCount, _ := strings.Cut(low, " ")
 	switch {
 	case strings.HasPrefix(low, "near \"") && strings.Contains(low, "\": syntax error"), // SQLite
-		strings.HasPrefix(low, "code: ") && strings.Contains(low, " db::exception: "), // ClickHouse
-		strings.Contains(cutText(low, 60), ": net::err_"),                             // Chromium
+		strings.HasPrefix(low, "code: ") && strings.Contains(low, " db::exception: "),        // ClickHouse
+		strings.HasPrefix(low, "-32") && len(low) > 6 && isNumber(low[1:6]) && low[6] == ':', // JSON-RPC
+		strings.Contains(cutText(low, 60), ": net::err_"),                                    // Chromium
 		low[0] >= '1' && low[0] <= '9' && hasAnyPrefix(afterCount, p.lists["counted-errors"]),
 		strings.Contains(low, " tool was called with invalid arguments"), // opencode
 		strings.HasPrefix(low, "404 ") && strings.Contains(low, "not found"):

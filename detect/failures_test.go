@@ -279,3 +279,36 @@ func TestMentionedErrorsAreNotAFailure(t *testing.T) {
 		},
 	})
 }
+
+// Some servers offer a program as a tool. Its result is a program's output.
+func TestToolsNamedAfterAProgramAreJudgedAsCommands(t *testing.T) {
+	t.Parallel()
+	const failed = "--- FAIL: TestCart (0.00s)\n    cart_test.go:9: got 3, want 4\nFAIL\nFAIL\tshop/cart\t0.018s\nFAIL"
+	for _, tc := range []struct {
+		tool, args, text string
+		want             detect.Outcome
+	}{
+		{"go_test", `{"package":"./cart"}`, failed, detect.Error},
+		{"go_test", `{"package":"./cart"}`, "ok  \tshop/cart\t0.018s", detect.OK},
+		{"go_to_shelf", `{"shelf":"4"}`, failed, detect.OK},
+		{"helm", `{"command":"upgrade shop ./shop"}`, "Release \"shop\" does not exist. Installing it now.\nW0814 warnings.go:70] deprecated\nError: unable to build kubernetes objects", detect.Error},
+		{"git", `{"args":["merge","main"]}`, "Auto-merging cart.go\nCONFLICT (content): Merge conflict in cart.go\nAutomatic merge failed; fix conflicts and then commit the result.", detect.Error},
+		{"read_file", `{"path":"plan.txt"}`, "<files><file><path>plan.txt</path><error>File not found: plan.txt</error></file></files>", detect.Error},
+		{"git", `{"args":["log","-2"]}`, "commit 4f2a\n\n    cart: a merge failed; fix it", detect.OK},
+	} {
+		if got := detect.Classify(tc.tool, tc.args, tc.text, 0); got.Outcome != tc.want {
+			t.Errorf("%s %s: result %q: got outcome %s (rule %q), want %s", tc.tool, tc.args, tc.text, got.Outcome, got.Rule, tc.want)
+		}
+	}
+}
+
+// The first of several lines repeats an argument, as in a dictionary. The entry is content, not an error message.
+func TestResultThatRepeatsAnArgumentIsContent(t *testing.T) {
+	t.Parallel()
+	if got := detect.Classify("lemma", `{"lemma":"error"}`, "error\nLat. error, -oris. 1. A wrong idea.", 0); got.Outcome != detect.OK {
+		t.Errorf("entry: got outcome %s (rule %q), want ok", got.Outcome, got.Rule)
+	}
+	if got := detect.Classify("lemma", `{"lemma":"house"}`, "error\nthe dictionary is closed", 0); got.Outcome != detect.Error {
+		t.Errorf("error message: got outcome %s (rule %q), want error", got.Outcome, got.Rule)
+	}
+}

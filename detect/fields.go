@@ -69,7 +69,7 @@ func (e *fieldEvidence) add(other fieldEvidence) {
 // the outermost object. A value that repeats an argument of the call is not evidence.
 func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e fieldEvidence) {
 	isText := value.kind == stringValue
-	if len(words) == 0 || isText && c.hasArgument(strings.ToLower(value.text())) {
+	if len(words) == 0 || isText && c.hasArgument(strings.ToLower(value.text())) || len(words) > 1 && c.phrases.inList("setting", words[0]) {
 		return e
 	}
 	anyIn := func(list string) bool {

@@ -21,6 +21,7 @@ const (
 	minSilent  = 2 // silent commands: success without a report
 	minPrinted = 3 // silent commands with a longer output, because an agent may look at the output once more
 	minSuccess = 5 // other successes, because an agent may read the same file several times
+	minFinal   = 4 // results that say that a task has ended
 	minGesture = 3 // clicks and typed inputs that leave the page unchanged
 
 	minAfterWarning = 2 // equal results from the first to the second warning
@@ -41,9 +42,12 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 	switch {
 	case warnings > 1 || warnings == 1 && sinceWarning < minAfterWarning:
 		return Loop{}, false
+	case newest.memo.isFinal && count < minFinal:
+		return Loop{}, false
 	case v.Outcome == Error && count >= minFailed && (count > minFailed || !newest.isTransient()):
 		loop.Rule = "failed-again"
-	case v.Outcome == OK && (newest.memo.isSilent && (count >= minPrinted || newest.memo.isShort && count >= minSilent) || newest.memo.traits.isGesture && count >= minGesture || count >= minSuccess):
+	case v.Outcome == OK && (newest.memo.isSilent && (count >= minPrinted || newest.memo.isShort && count >= minSilent) ||
+		newest.memo.traits.isGesture && count >= minGesture || newest.memo.isFinal && count >= minFinal || count >= minSuccess):
 		loop.Rule = "same-again"
 	case v.Outcome == OK && count >= 2 && isCycle(steps):
 		loop.Rule = "cycle"
@@ -85,7 +89,7 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 			crossed = true
 		case !sameCall(newest, s):
 			between = append(between, s)
-		case changesResults(between, succeeds):
+		case changesResults(between, succeeds, newest.memo.isFinal):
 			return count, warnings, sinceWarning
 		case s.batch == newest.batch || s.judgement().Outcome == Pending || s.judgement().Outcome == Refusal:
 		case s.judgement().Outcome != newest.judgement().Outcome || !sameResult(s, newest),
@@ -104,11 +108,11 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 }
 
 // changesResults reports whether one of the steps may have changed later results. If compareRepeats is true, two
-// successive equal calls with different results also count as a change. It is expensive to judge steps, so callers call
-// changesResults only after they have found an equal call.
-func changesResults(steps []*step, compareRepeats bool) bool {
+// successive equal calls with different results also count as a change. If ignoreWaits is true, a wait changes nothing.
+// It is expensive to judge steps, so callers call changesResults only after they have found an equal call.
+func changesResults(steps []*step, compareRepeats, ignoreWaits bool) bool {
 	for i, s := range steps {
-		if s.mayChangeResults() || compareRepeats && i > 0 && showsChange(steps[i-1], s) {
+		if s.mayChangeResults() && !(ignoreWaits && s.memo.waited) || compareRepeats && i > 0 && showsChange(steps[i-1], s) {
 			return true
 		}
 	}

@@ -23,7 +23,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	case "refusal":
 		refuser, rule := p.refusalLine(strings.ToLower(text))
 		return fmt.Sprint(refuser, " ", rule)
-	case "error", "error-word", "error-ends", "error-alone", "unable", "invalid", "missing":
+	case "error", "error-word", "error-ends", "error-alone", "unable", "invalid", "missing", "missing-anywhere":
 		rule, _ := p.errorMessageRule(text)
 		return rule
 	case "about-call", "word-class", "service-fails", "action-fails", "lookup-fails":
@@ -86,13 +86,13 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.classifyTurn(message, message, text))
 	case "unknown-answer", "about-answer":
 		return fmt.Sprint(p.classifyTurn(text, text, "We have two sizes. What do you want?"))
-	case "limit", "limit-anywhere", "confirms", "participle", "unconfirmed", "harmless-no":
+	case "limit", "limit-anywhere", "confirms", "confirms-anywhere", "participle", "unconfirmed", "negation", "harmless-no":
 		call := p.analyseCall("book_tour", "{}")
 		return fmt.Sprint(p.classify(&call, text, 0))
 	case "refused":
 		call := p.analyseCall("book_tour", "{}")
 		return fmt.Sprint(p.classify(&call, `{"status":"`+text+`"}`, 0))
-	case "obstacle", "limit-field":
+	case "obstacle", "limit-field", "setting":
 		call := p.analyseCall("book_tour", "{}")
 		return fmt.Sprint(p.classify(&call, `{"`+text+`":["size"]}`, 0))
 	case "changed-field":
@@ -112,7 +112,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		return loose
 	case "agent":
 		return fmt.Sprint(p.inList(class, text))
-	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
+	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "ended", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
 		return callResultForPhrase(p, class, phrase, text)
 	}
 	return fmt.Sprint(p.classifyTurn(text, text, agentAnswer))
@@ -138,6 +138,9 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 		}
 		args, _ := json.Marshal(map[string]string{"command": text})
 		return describeCall("bash", string(args), result)
+	case class == "ended":
+		call := p.analyseCall("get_job", "{}")
+		return fmt.Sprint(call.reportsEnd(text))
 	case kind == "key" || kind == "runs-on" || kind == "timed-out" || kind == "no-error":
 		call := p.analyseCall("read_it", text)
 		if class == "key outcome" || class == "key why" || class == "key new-id" {

@@ -101,7 +101,7 @@ func (p *phrases) appendStable(dst []byte, line string) []byte {
 
 // appendStableUpTo does the same as appendStable, but stops once dst has limit bytes.
 func (p *phrases) appendStableUpTo(limit int, dst []byte, line string) []byte {
-	for i := 0; i < len(line) && len(dst) < limit; {
+	for i := klogHeaderLen(line); i < len(line) && len(dst) < limit; {
 		if !isWordByte(line[i]) {
 			dst = append(dst, line[i])
 			i++
@@ -140,6 +140,17 @@ func (p *phrases) appendStableUpTo(limit int, dst []byte, line string) []byte {
 		i = j
 	}
 	return dst
+}
+
+// klogHeaderLen returns the length of the date, time and process id that Kubernetes programs print before a message, as
+// in "E1130 11:36:16.943998   39553 memcache.go:265] ...", or 0.
+func klogHeaderLen(line string) int {
+	const dateLen, timeLen = len("E1130 "), len("11:36:16.943998 ")
+	if len(line) < dateLen+timeLen || strings.IndexByte("IWEF", line[0]) < 0 || !isNumber(line[1:dateLen-1]) || line[dateLen+2] != ':' || line[dateLen+8] != '.' {
+		return 0
+	}
+	rest := strings.TrimLeft(line[dateLen+timeLen:], " ")
+	return len(line) - len(strings.TrimLeft(rest, "0123456789"))
 }
 
 // dateEnd returns the end of the date at offset i. In a file name such as 2006-01-02T15_04_05.log, it includes the
@@ -238,7 +249,7 @@ func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 		return true
 	case isDuration(w, sets), hasClientPort(w, after):
 		return true
-	case len(w) >= 8 && digits >= 3 && isRandom(w):
+	case len(w) >= 8 && digits >= 3 && isRandom(w), len(w) >= 10 && isUpperID(w):
 		return true
 	case digits == len(w) && isProcessNumber(before, after), digits < len(w) && sets&numberBytes != 0 && isBuildStep(before):
 		return true
@@ -261,6 +272,12 @@ func isRandom(w string) bool {
 		}
 	}
 	return changes >= minChanges
+}
+
+// isUpperID matches capital letters with a digit between them, as in "DSPY3QUSKLX".
+func isUpperID(w string) bool {
+	i := strings.IndexAny(w, "0123456789")
+	return i > 0 && strings.ContainsAny(w[i:], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") && strings.Trim(w, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") == ""
 }
 
 // isProcessNumber matches "nginx[71]: " and "==71==".

@@ -88,6 +88,7 @@ type stepMemo struct {
 	isSilent                                             bool // a command succeeded without a report
 	fingerprint                                          *callFingerprint
 	waited                                               bool // the call waited, so later results may differ
+	isFinal                                              bool // the result says that a task has ended, so a wait changes nothing
 	toolHash                                             uint32
 	isShort                                              bool // the result is empty, or a line of a few words
 	onlyConfirms                                         bool // the result is that of an edit, or is empty or short
@@ -102,6 +103,7 @@ type callTraits struct {
 	mayChange      bool
 	scrolls        bool
 	isGesture      bool // the call clicks or types on a page, and the result shows the page
+	mayChangePage  bool // the call clicks or types on a page
 	isNote         bool // the call writes the agent's note or plan
 	sendsPlainText bool // the call sends a command in plain language to another program, such as a game
 	isRepeatable   bool // the call is meant to be repeated, such as a poll; step.judgement corrects the value
@@ -115,6 +117,7 @@ func (s *step) toolCall() *toolCall {
 		s.memo.traits.mayChange = call.mayChange()
 		s.memo.traits.isEdit, s.memo.traits.isCommand = call.purpose == purposeEdit, call.purpose == purposeExec
 		s.memo.traits.isGesture = call.purpose == purposeWeb && call.mayChange() && !call.scrolls() && !call.pressesKey() && !omitsPage(s.call.result.text)
+		s.memo.traits.mayChangePage = call.nameMatches("gesture")
 		s.memo.traits.isNote = call.purpose == purposePlan
 		s.memo.traits.scrolls = call.scrolls()
 		s.memo.traits.sendsPlainText = call.purpose == purposeOther && call.sendsPlainText()
@@ -195,8 +198,19 @@ func (s *step) judgement() Judgement {
 	case v.Outcome != Refusal:
 		s.memo.waited = call.purpose == purposeWait || call.shell.waits
 	}
-	s.memo.traits.isRepeatable = s.memo.traits.isRepeatable || v.Outcome == OK && (call.isBenchmark() || compiledPhrases().isUnfinished(s.call.result.text))
+	s.memo.isFinal = (v.Outcome == OK || s.memo.traits.isRepeatable && v.Outcome == Error) && call.reportsEnd(text)
+	s.memo.traits.isRepeatable = s.memo.traits.isRepeatable && !s.memo.isFinal || v.Outcome == OK && (call.isBenchmark() || compiledPhrases().isUnfinished(s.call.result.text))
 	return v
+}
+
+// reportsEnd reports whether a result says that the polled task has ended: a status such as "cancelled", or a log whose
+// last line is an exception.
+func (c *toolCall) reportsEnd(text string) bool {
+	if v, ok := parseLenient(text); ok && c.purpose == purposeOther {
+		status, _ := v.get("status", "state")
+		return status.kind == stringValue && c.phrases.inList("ended", strings.ToLower(status.raw))
+	}
+	return c.shell.waits && isExceptionLine(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 // mayChangeResults reports whether later results may differ because of this step. That is possible if the step had a

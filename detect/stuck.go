@@ -52,7 +52,7 @@ func hasSameAnswers(steps func(int) *step) bool {
 func hasMatchingResults(steps func(int) *step, minCount int, matches func(*step) bool) bool {
 	newest := steps(0)
 	succeeds := newest.judgement().Outcome == OK
-	timeMatters := succeeds || newest.isTransient()
+	timeMatters := succeeds || newest.isTransient() && !newest.memo.traits.mayChangePage
 	count, batch := 1, newest.batch
 	var between *step // last call to a different tool
 	for i := 1; i < maxStuckSteps; i++ {
@@ -112,7 +112,8 @@ func hasOnlyKnownResults(steps func(int) *step) bool {
 			answers++
 		}
 		if answers == minKnownResults {
-			return slices.ContainsFunc(list[:i], func(later *step) bool { return !sameResult(later, s) })
+			return slices.ContainsFunc(list[:i], func(later *step) bool { return !sameResult(later, s) }) &&
+				slices.ContainsFunc(list[:i], func(later *step) bool { return !sameCall(later, s) }) // else a check for chance
 		}
 	}
 }

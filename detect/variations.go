@@ -17,8 +17,8 @@ const (
 )
 
 // failsInVariations reports whether minSameFailures variations of the newest call failed in the same way. The search
-// ends at a user turn, a warning, a variation with a different failure, or a step that may have changed results. All
-// calls in one answer count as one.
+// ends at a user turn, a warning, a variation with a different failure, the same call with success, or a step that may
+// have changed results. All calls in one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.judgement().Outcome != Error || newest.isTransient() || !failsOften(steps) {
@@ -29,6 +29,8 @@ func failsInVariations(steps func(int) *step) bool {
 		s := steps(i)
 		switch {
 		case s == nil || s.isUser || s.hasWarning || s.mayChangeResults():
+			return false
+		case s.judgement().Outcome == OK && sameCall(newest, s): // fails by chance
 			return false
 		case s.judgement().Outcome != Error || !isVariation(newest, s):
 		case !sameFailure(newest, s):

@@ -1,0 +1,65 @@
+package detect_test
+
+import "testing"
+
+// Waiting for a task that has ended brings nothing new. A task that still runs is worth waiting for.
+func TestWaitsForAnEndedTaskAreALoop(t *testing.T) {
+	t.Parallel()
+	status := func(state string) []testStep {
+		return []testStep{call("get_export", `{"id":4}`, `{"id":4,"status":"`+state+`","rows":12}`), bash("sleep 60", "")}
+	}
+	const crashed = "step 41 loss 0.7\nstep 42 loss 0.6\nRuntimeError: out of memory on device 0"
+	tail := func(seconds, log string) testStep { return bash("sleep "+seconds+"; tail -n 3 train.log", log) }
+	for name, tc := range map[string]struct {
+		steps []testStep
+		loop  bool
+	}{
+		"a cancelled export, four polls":  {repeatSteps(4, status("cancelled")...), true},
+		"a cancelled export, three polls": {repeatSteps(3, status("cancelled")...), false},
+		"a running export":                {repeatSteps(8, status("running")...), false},
+		"a crashed training":              {[]testStep{tail("60", crashed), tail("60", crashed), tail("60", crashed), tail("60", crashed)}, true},
+		"a running training":              {repeatSteps(8, tail("60", "step 41 loss 0.7\nstep 42 loss 0.6")), false},
+	} {
+		if got := countLoops(t, tc.steps...) > 0; got != tc.loop {
+			t.Errorf("%s: loop found = %v, want %v", name, got, tc.loop)
+		}
+	}
+}
+
+// A wait repairs no page, but it may end a service's failure.
+func TestWaitBetweenFailedClicksDoesNotEndTheLoop(t *testing.T) {
+	t.Parallel()
+	failed := call("click_element", `{"index":4}`, "Error: click: Timeout 30000ms exceeded\n- element is not visible")
+	wait := call("wait", `{"seconds":3}`, "waited")
+	if got := countLoops(t, failed, wait, failed, wait, failed, wait, failed, wait, failed, wait, failed); got == 0 {
+		t.Error("six failed clicks with waits between: got no loop, want a loop")
+	}
+}
+
+// An agent may run one test many times to see whether it fails by chance.
+func TestRepeatedTestWithBothOutcomesIsNotALoop(t *testing.T) {
+	t.Parallel()
+	passed := bash("go test -count=1 ./cart", "ok  \tshop/cart\t1.1s")
+	failed := bash("go test -count=1 ./cart", "--- FAIL: TestCart (1.0s)\n    cart_test.go:7: late\nFAIL\nFAIL\tshop/cart\t1.3s\nFAIL")
+	if got := countLoops(t, passed, failed, passed, passed, failed, passed, failed, passed, passed, failed); got != 0 {
+		t.Errorf("a test that fails by chance: got %d loops, want none", got)
+	}
+}
+
+func TestLogHeadersAndRandomIDsDoNotHideALoop(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string][2]string{
+		"klog":            {"E1130 11:36:16.943998   39553 memcache.go:265] no route to host", "E1130 11:54:11.525157   4982 memcache.go:265] no route to host"},
+		"mail id":         {"552 message size 48210933 exceeds the limit DSPY3QUSKLX", "552 message size 48210933 exceeds the limit XSFCEBHR1AG"},
+		"a gradle daemon": {"Starting a Gradle Daemon, 2 stopped Daemons could not be reused\nFAILURE: no JDK", "Starting a Gradle Daemon, 3 stopped Daemons could not be reused\nFAILURE: no JDK"},
+	} {
+		steps := []testStep{bash("./check", lines[0]+"\n\nCommand exited with code 1"), bash("./check", lines[1]+"\n\nCommand exited with code 1")}
+		if got := countLoops(t, append(steps, steps[0])...); got == 0 {
+			t.Errorf("%s: got no loop for three equal failures, want a loop", name)
+		}
+	}
+	different := []testStep{bash("./check", "boom in CART9\n\nCommand exited with code 1"), bash("./check", "boom in ROOM7\n\nCommand exited with code 1")}
+	if got := countLoops(t, different...); got != 0 {
+		t.Errorf("two names: got %d loops, want none", got)
+	}
+}
