@@ -226,7 +226,7 @@ func printCircleRows(lessons []report.Row, printf func(string, ...any)) (rows []
 	}
 	if explained {
 		printf("\n   A lesson has two rows, because bad results turned the advice into a caution: each presentation is measured separately." +
-			"\n   \"shown otherwise\" marks the earlier presentation. \"unknown\": there are too few sessions. \"likely\": precept predicts the result.")
+			"\n   \"shown otherwise\" marks the earlier presentation, \"unknown\" means too few sessions, and \"likely\" is a prediction.")
 	}
 	return rows
 }

@@ -39,10 +39,11 @@ func (inv *invocation) exportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write samples, conversations or experiment data to standard output",
-		Long: "Export writes JSON lines, or a Parquet file. The formats: mplp, the learning samples; openai, the conversations in OpenAI's " +
-			"fine-tuning format; preference, pairs with a better and a worse answer; experiment, each random decision " +
-			"to inject or to withhold a lesson, with the probability and the outcome, sufficient to recompute the " +
-			"report; parquet, the samples as a Parquet file. --stats prints the selected samples' ratings instead. " +
+		Long: "Export writes JSON lines, or a Parquet file. The formats are mplp (the learning samples), openai (the " +
+			"conversations in OpenAI's fine-tuning format), preference (pairs with a better and a worse answer), " +
+			"experiment (each random decision to inject or to withhold a lesson, with the probability and the outcome, " +
+			"which is enough to recompute the report) and parquet (the samples as a Parquet file). --stats prints the " +
+			"selected samples' ratings instead. " +
 			"Export can run at the same time as a server.\n\n--follow with --format parquet and --output DIR or " +
 			"s3://BUCKET/PREFIX keeps running: each new sample is written once into Parquet files that are partitioned " +
 			"by date and tenant. S3 credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) " +

@@ -37,7 +37,7 @@ func (inv *invocation) forgetCommand() *cobra.Command {
 			"memory: the record, exchanges (requests and replies), samples, feedback and index entries. It also " +
 			"overwrites the deleted parts of the files. The session's contribution to the lesson counters remains, " +
 			"because a counter is a sum without a reference to sessions.\n\nA session has three names: the name that " +
-			"the client sent, the name in precept's response header Precept-Session, and the id. If a server uses the " +
+			"the client sent, the name in precept's Precept-Session response header, and the id. If a server uses the " +
 			"data directory, forget asks this server to delete the data; otherwise, forget changes the store directly. " +
 			"If no session has the name, the exit code is 1. With several replicas and one Redis, run forget on one " +
 			"replica; the others delete the data from their memory and outboxes within seconds. A replica that is down " +

@@ -136,7 +136,7 @@ func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	)
 }
 
-// actionCommand returns the command for an action, with the one-line help text short.
+// actionCommand returns the command for an action. short is the one-line help text.
 func (inv *invocation) actionCommand(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: argsValidator(cobra.ExactArgs(1))}

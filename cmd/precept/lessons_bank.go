@@ -45,7 +45,7 @@ func (inv *invocation) lessonsPushCommand() *cobra.Command {
 		Use:   "push DIR [URL]",
 		Short: "Replace the lessons in Redis with the lessons in a directory",
 		Long: "Push checks the lessons in DIR, and replaces all lessons in the Redis at URL. Without URL, push uses the " +
-			"Redis in the configuration key lessons, or else the Redis in store.url. Every replica uses the new lessons " +
+			"Redis in the `lessons` key, or else the Redis in store.url. Every replica uses the new lessons " +
 			"within two seconds. If a lesson has faults, the command names the lesson and changes nothing.",
 		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
@@ -84,7 +84,7 @@ func (inv *invocation) lessonsPullCommand() *cobra.Command {
 		Use:   "pull DIR [URL]",
 		Short: "Write the lessons in Redis into a directory",
 		Long: "Pull writes the lessons in the Redis at URL into DIR. Without URL, pull uses the Redis in the " +
-			"configuration key lessons, or else the Redis in store.url. Other files in DIR stay unchanged.",
+			"`lessons` key, or else the Redis in store.url. Other files in DIR stay unchanged.",
 		Args: argsValidator(cobra.RangeArgs(1, 2)),
 	}
 	addJSONFlag(c, &asJSON)

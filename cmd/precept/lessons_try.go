@@ -27,8 +27,7 @@ type tryFlags struct {
 	toolError, asJSON                             bool
 }
 
-// triedLesson is a lesson whose trigger occurs in the text, and the reasons why the lesson does not match, if it does
-// not.
+// triedLesson is a lesson whose trigger occurs in the text. WhyNot has the reasons if the lesson does not match.
 type triedLesson struct {
 	Slug   string         `json:"slug"`
 	Title  string         `json:"title"`
@@ -80,7 +79,7 @@ func (inv *invocation) lessonsTryCommand() *cobra.Command {
 	c.Flags().StringVar(&f.skill, "skill", "", "the agent's skill")
 	c.Flags().StringVar(&f.model, "model", "", "the request's model")
 	c.Flags().StringSliceVar(
-		&f.tags, "tags", nil, "the request's tags, as in the header Precept-Tags",
+		&f.tags, "tags", nil, "the request's tags, as in the Precept-Tags header",
 	)
 	c.Flags().StringVar(
 		&f.tool, "tool", "",

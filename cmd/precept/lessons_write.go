@@ -226,7 +226,7 @@ func (inv *invocation) lessonsImportCommand() *cobra.Command {
 }
 
 // importLessons adds lessons to the bank b as quarantined proposals, and approves them if approve is true. failed
-// counts the lessons refused by the parser, the checks or the approval.
+// counts the lessons that the parser, the checks or the approval refused.
 func importLessons(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
 ) (imported, failed int, err error) {

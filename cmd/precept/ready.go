@@ -33,8 +33,8 @@ func (inv *invocation) readyCommand() *cobra.Command {
 		Use:   "ready",
 		Short: "Check whether the running server accepts requests",
 		Long: "Ready is a health check for containers. It requests /readyz from the server that uses the data directory. " +
-			"If the data directory has no run.json (the server's addresses), ready uses the address in the " +
-			"configuration key listen. Exit code 0: the server accepts requests. Exit code 1: the server does not " +
+			"If the data directory has no run.json (the file with the addresses), ready uses the address in the " +
+			"`listen` key. Exit code 0: the server accepts requests. Exit code 1: the server does not " +
 			"accept requests, or does not answer within two seconds.",
 		Args: argsValidator(cobra.NoArgs),
 	}

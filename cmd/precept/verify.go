@@ -36,10 +36,10 @@ func (inv *invocation) newVerifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [flags] -- COMMAND ...",
 		Short: "Run a linter or a test, and record the failures in AGENT.md",
-		Long: "Verify runs a command and passes its output through. If the command fails, each distinct failure (go " +
-			"test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, tsc, cargo; if COMMAND contains the " +
-			"tool's name, also rubocop, stylelint, yamllint, phpstan, dotnet and 30 others) becomes an entry in AGENT.md. " +
-			"Output in any other format becomes one entry. Verify exits with the command's exit code. With --json, the " +
+		Long: "Verify runs a command and passes its output through. If the command fails, each distinct " +
+			"failure becomes an entry in AGENT.md. Verify reads the output of go test, go vet, golangci-lint, pytest, " +
+			"ruff, mypy, eslint, jest, vitest, tsc and cargo and, if COMMAND contains the tool's name, of rubocop, " +
+			"stylelint, yamllint, phpstan, dotnet and 30 others. Other output becomes one entry. Verify exits with the command's exit code. With --json, the " +
 			"command's output goes to standard error, and standard output contains only the result.",
 		Example: "  precept verify -- go test ./...\n" +
 			"  precept verify --intent-id ci-42 --dry-run -- ruff check .",

@@ -33,7 +33,7 @@ func (inv *invocation) watchCommand() *cobra.Command {
 		Long: "Watch asks the server that uses the data directory for a session, and prints each turn a few seconds " +
 			"after the turn ends: messages and calls, inserted lessons, lessons withheld at random, loops, errors and " +
 			"tokens. When the session closes, watch prints the reward and exits; Ctrl-C stops watch earlier.\n\n" +
-			"SESSION is the name that the client sent, the name in precept's response header Precept-Session, or the " +
+			"SESSION is the name that the client sent, the name in precept's Precept-Session response header, or the " +
 			"session id. Watch uses colours on a terminal, unless NO_COLOR is set.",
 		Args: func(_ *cobra.Command, args []string) error {
 			if (len(args) == 1) == f.latest || len(args) > 1 {

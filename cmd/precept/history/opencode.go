@@ -39,8 +39,8 @@ type opencodeMessage struct {
 	parts   []opencodePart
 }
 
-// readOpencode reads opencode's sessions. New releases store all sessions in a SQLite database, earlier ones each
-// session in JSON files.
+// readOpencode reads opencode's sessions. New releases store all sessions in a SQLite database; earlier releases stored
+// each session in JSON files.
 func readOpencode(path string) (conversations []Conversation, skippedErr, err error) {
 	if filepath.Ext(path) == ".db" {
 		return readOpencodeDB(path)

@@ -13,7 +13,7 @@ type Source interface {
 	// SampleStreams returns the newest sample's position in each stream.
 	SampleStreams(ctx context.Context) (map[string]string, error)
 	// SamplesAfter returns a stream's samples, without deleted ones, at the positions (after, until], or up to the
-	// stream's end if until is "". last is the position of the last sample that was read, or after if there are no more
+	// stream's end if until is "". last is the position that was reached, and equals after if there are no more
 	// samples.
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)
 }

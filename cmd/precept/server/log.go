@@ -53,7 +53,7 @@ type failures struct {
 }
 
 // report logs at most one line for each step in logInterval. Steps that fail because the store is unavailable share one
-// line a minute. A step interrupted by a stop is not a failure, because the next start repeats it.
+// line a minute. A step that a stop interrupts is not a failure, because the next start repeats the step.
 func (f *failures) report(step label.Step, err error) { f.reportEvery(step, logInterval, err) }
 
 const (
@@ -136,7 +136,7 @@ func (l *limiter) allowEvery(step label.Step, interval time.Duration) bool {
 	return true
 }
 
-// endOutage shortens a step's pause of a minute to outageInterval after a recovery, so that another outage is logged
+// endOutage shortens a step's one-minute pause to outageInterval after a recovery, so that another outage is logged
 // soon. It reports whether the outage was logged. If not, the caller does not log the recovery either, because a store
 // that fails and recovers in turn would fill the log.
 func (l *limiter) endOutage(step label.Step) bool {
