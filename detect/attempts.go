@@ -263,15 +263,25 @@ func (c *toolCall) splitSearchCommand() (command, names string) {
 }
 
 // readGrep returns "grep" with the searched folders (command), and the pattern. If args has no folder, the folder is
-// ".", as for grep -r.
+// ".", as for grep -r. "rg --files" has no pattern: it lists the files with a name in the options -g.
 func readGrep(args []string) (command, pattern string) {
-	options, rest := readOptions(args, optionSyntax{shortWithValue: "efmABCgtTM", longWithValue: "--regexp --glob --type --max-count"}, false)
+	options, rest := readOptions(args, optionSyntax{shortWithValue: "efmABCgtTM", longWithValue: "--regexp --glob --iglob --type --max-count"}, false)
+	names, listsFiles := "", false
 	for _, o := range options {
-		if o.name == "-e" || o.name == "--regexp" {
+		switch o.name {
+		case "-e", "--regexp":
 			pattern += " " + o.value
+		case "-g", "--glob", "--iglob":
+			names += " " + o.value
+		case "--files":
+			listsFiles = true
 		}
 	}
-	if pattern == "" && len(rest) > 0 {
+	if listsFiles {
+		if pattern = names; names == "" {
+			return "", ""
+		}
+	} else if pattern == "" && len(rest) > 0 {
 		pattern, rest = rest[0], rest[1:]
 	}
 	command = "grep"

@@ -53,6 +53,8 @@ func TestLoopsIgnoreLimitsAndOptions(t *testing.T) {
 		"added options":                        {shellSteps(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
 		"different packages":                   {shellSteps(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
 		"looser patterns for one name":         {shellSteps("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
+		"different files listed by rg":         {shellSteps("", "rg --files -g '.editorconfig' app", "rg --files -g '.tool-versions' app", "rg --files -g '*.tf' app"), false},
+		"looser patterns for files in rg":      {shellSteps("", "rg --files -g 'cart.proto' app", "rg --files --glob '*cart.proto' app", "rg --files -g '*cart.proto*' app"), true},
 		"one name in grep and rg spellings":    {shellSteps("", "grep -rn 'lockCart' src/", "rg lockCart src", "grep -rni --include=*.ts lock_cart ./src"), true},
 		"grep for different names":             {shellSteps("", "grep -rn lockCart src", "grep -rn freeCart src", "grep -rn dropCart src"), false},
 		"grep in different folders":            {shellSteps("", "grep -rn lockCart src", "grep -rn lockCart test", "grep -rn lockCart docs"), false},

@@ -149,6 +149,9 @@ func (c *toolCall) isEnvelope(v lenientValue) bool {
 func judgeExec(text string, call *toolCall) Judgement {
 	r := call.phrases.unframe(text)
 	if !r.hasCode {
+		if hasAnyPrefix(text, call.phrases.lists["call-fails"]) {
+			return Judgement{Outcome: Error, Rule: "text:call"}
+		}
 		first, _, _ := strings.Cut(r.body, "\n")
 		if code := call.phrases.leadingCode(first); len(first) < 300 && code != 0 {
 			if _, bad := call.phrases.errorMessageRule(first); bad {
@@ -197,6 +200,9 @@ func judgeExit(r shellResult, call *toolCall) Judgement {
 	}
 	if rule := call.phrases.endFailureRule(r.body); rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
+	}
+	if hasAnyPrefix(strings.ToLower(cutText(r.body, 20)), []string{"<!doctype html", "<html"}) && call.phrases.hasErrorTitle(cutText(r.body, maxPageHead)) {
+		return Judgement{Outcome: Error, Rule: "text:page"}
 	}
 	return Judgement{Outcome: OK, Rule: successRule(r), ReportsSuccess: r.hasCode || call.phrases.endsInSuccess(r.body)}
 }

@@ -266,6 +266,9 @@ func (c *toolCall) changesState() bool {
 	if len(c.nameWords) > 1 && c.phrases.inList("verb first", c.nameWords[0]) {
 		return !slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb looks", w) })
 	}
+	if len(c.nameWords) == 2 && c.phrases.inList("verb looks", c.nameWords[1]) { // TaskList
+		return false
+	}
 	for i, w := range c.nameWords {
 		if w == "check" && i+1 < len(c.nameWords) && (c.nameWords[i+1] == "in" || c.nameWords[i+1] == "out") {
 			return true

@@ -193,7 +193,7 @@ func (p *phrases) hasErrorTitle(head string) bool {
 	if len(low) >= 3 && startsWithFailStatus(low) && len(low) < 60 {
 		return true
 	}
-	return hasAnyPrefix(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
+	return low == "error" || hasAnyPrefix(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
 }
 
 // errorPageRule returns the rule for an error page. A line that begins with "Error: " counts only if isPage is true,

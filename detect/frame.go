@@ -35,6 +35,9 @@ func (p *phrases) unframe(text string) shellResult {
 		}
 		r.readTail()
 	}
+	if first, rest, _ := strings.Cut(strings.TrimLeft(r.body, " \n"), "\n"); hasAnyPrefix(first, p.lists["banner"]) {
+		r.body = rest
+	}
 	trimmed := strings.TrimSpace(r.body)
 	r.isEmpty = trimmed == "" || p.inList("empty", trimmed)
 	return r

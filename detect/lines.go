@@ -37,7 +37,7 @@ func testFailureRule(t string) string {
 		strings.HasPrefix(t, "FAILED ") && strings.Contains(t, "::"):
 		return "test-fail"
 	case strings.HasPrefix(t, "ERROR ") && strings.Contains(t, "::"),
-		t[0] == '=' && pytestFails(t),
+		t[0] == '=' && (pytestFails(t) || strings.Trim(t, "=") == " FAILURES "),
 		isPytestSummary(t) && hasPositiveCount(t, " failed", " error"):
 		return "pytest"
 	case hasAnyPrefix(t, []string{"Tests:", "Test Suites:", "Test Files"}) && hasPositiveCount(t, " failed"):

@@ -47,6 +47,9 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.isTransient(Judgement{}, text))
 	case "empty":
 		return fmt.Sprint(p.unframe(text).isEmpty)
+	case "call-fails":
+		call := p.analyseCall("bash", `{"command":"ls"}`)
+		return fmt.Sprint(p.classify(&call, text, 0))
 	case "page-title", "page-heading":
 		rule, _ := p.errorPageRule(text, true)
 		return rule
@@ -70,7 +73,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	case "background", "still-running":
 		rule, _ := p.readPending(text)
 		return rule
-	case "frame-head", "frame-tail", "code", "code-marked", "code-of", "code-behind", "code-in-line":
+	case "frame-head", "frame-tail", "banner", "code", "code-marked", "code-of", "code-behind", "code-in-line":
 		call := p.analyseCall("bash", `{"command":"make"}`)
 		return fmt.Sprint(p.classify(&call, text, 0))
 	case "side-says":
