@@ -243,7 +243,7 @@ func withoutUnfinished(list []sample.Exchange) []sample.Exchange {
 type ImportResult struct {
 	Transcripts int `json:"transcripts"`
 	ImportCounts
-	Errors []string `json:"faults"` // messages about lines and transcripts that could not be read; all others are imported
+	Errors []string `json:"faults"` // messages about unreadable lines and transcripts; all others are imported
 }
 
 // ImportAll imports the transcripts in r, which have a format that detect.ReadTranscripts reads, and calls done after

@@ -17,8 +17,8 @@ import (
 const (
 	correctInterval  = 50 * time.Millisecond
 	finishTimeout    = 10 * time.Second // maximum time from stopping until the last correction
-	closeBatchSize   = 100              // maximum number of sessions per settlement; all their samples are in memory at the same time
-	maxParallelReads = 16               // maximum number of concurrent reads from a shared backend, which may be far away
+	closeBatchSize   = 100              // maximum number of sessions per settlement; all samples are in memory at once
+	maxParallelReads = 16               // maximum number of concurrent reads from a shared backend, which may be distant
 )
 
 // FollowInterval is how often a learner reads other replicas' counts.

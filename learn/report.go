@@ -23,7 +23,7 @@ type ReportQuery struct {
 	Window        time.Duration // 0 means all time
 	Provisional   bool          // also count the rewards in open sessions
 	SkipOpenCount bool          // leave out Report.Open; counting needs a search
-	WhatIf        float64       // also project the time to a verdict with this share of withheld picks; 0 means no projection
+	WhatIf        float64       // share of withheld picks for a projected time to a verdict; 0 means no projection
 	EffectHistory bool
 	Explain       string   // slug of the lesson to explain, or ""
 	Guardrails    []string // outcomes; an increase is shown next to the verdict

@@ -50,7 +50,7 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 		}
 	}
 	assertEqual(t, "version after a correction pass", replica.settledState(id).Version, version)
-	otherReplica.postFeedback(tenantA, id, score("late", 0)) // the learner finds the feedback when it searches for unsettled sessions
+	otherReplica.postFeedback(tenantA, id, score("late", 0)) // found in the search for unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())

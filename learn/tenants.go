@@ -16,7 +16,7 @@ import (
 const (
 	// maxTenants bounds the tenants in memory. If each credential is a tenant, a million may exist.
 	maxTenants     = 2000
-	minTenants     = 64               // up to this number, idle tenants stay in memory, for requests after a quiet night
+	minTenants     = 64               // up to this number, idle tenants stay in memory for requests after a quiet night
 	tenantsAtStart = 256              // tenants read when the program starts; the rest are read at first use
 	idleTime       = 10 * time.Minute // an unused tenant leaves memory after this duration, or at most twice as long
 	loadBatchSize  = 200              // tenants read per loadAndEvict call

@@ -78,7 +78,7 @@ func TestCorrectionRequiresSimilarArguments(t *testing.T) {
 		corrects       bool
 	}{
 		{`{"path":"src/main.go"}`, `{"path":"lib/main.go"}`, true},
-		{`{"path":"src/main.go"}`, `{"path":"src/main.go"}`, false}, // the call is equal, so something else changed
+		{`{"path":"src/main.go"}`, `{"path":"src/main.go"}`, false}, // the calls are equal, so something else changed
 		{`{"query":"weather in Oslo"}`, `{"sql":"select 1 from t"}`, false},
 		{``, `{"sql":"select 1"}`, true}, // nothing to compare
 		{`{"sql":"select 1"}`, `{}`, true},

@@ -27,7 +27,7 @@ const changedPatterns = "mixed"
 // Facts summarise a session's stored exchanges, so that a list of sessions can be shown without reading exchanges. The
 // recorder sets the facts from redacted exchanges that did not opt out. Rows from older releases have no facts.
 type Facts struct {
-	Turns      int       `json:"turns,omitempty"`  // number of turns that the facts describe; may be less than Thread.Turns
+	Turns      int       `json:"turns,omitempty"`  // turns that the facts describe; may be fewer than Thread.Turns
 	Newest     int       `json:"newest,omitempty"` // newest described turn
 	Task       string    `json:"task,omitempty"`   // user's first words
 	Paths      string    `json:"paths,omitempty"`  // sample.OptOut.PathHash at the described turns, or changedPatterns

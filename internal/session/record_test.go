@@ -157,7 +157,7 @@ func TestEachSideRequestHasReason(t *testing.T) {
 	}
 }
 
-// In a handoff, an agent passes the conversation to another agent by a tool call. Here the second agent has no tools,
+// In a handoff, an agent passes the conversation to another agent with a tool call. Here the second agent has no tools,
 // and sends the call's result.
 func TestRequestsAfterHandoffAreMain(t *testing.T) {
 	r := newRecord()
@@ -253,7 +253,7 @@ func TestIsNewItemInRequestsWithoutHistory(t *testing.T) {
 		item, result := r.IsNewItem(req, 0), r.IsNewResult(req, 1, "c1")
 		r.SetLastTurn(req)
 		if item != result {
-			t.Errorf("previous response %q: IsNewItem = %v and IsNewResult = %v, want both the same", previous, item, result)
+			t.Errorf("previous response %q: IsNewItem = %v and IsNewResult = %v, want equal values", previous, item, result)
 		}
 		return item
 	}

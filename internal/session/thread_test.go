@@ -287,7 +287,7 @@ func TestThreadCredentialChangeKeepsRefusedSession(t *testing.T) {
 	a, b := f.resolveIn(otherCredential, first), f.resolveIn(otherCredential, first)
 	f.assertDifferentSessions("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
-		t.Errorf("retries: got %+v and %+v, want the refused requests' existing, named sessions", a, b)
+		t.Errorf("retries: got %+v and %+v, want the named sessions of the refused requests", a, b)
 	}
 	f.assertDifferentSessions("a third request after two refused requests", a, f.resolveIn(otherCredential, first))
 }

@@ -141,7 +141,7 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 			return 0, 0, false
 		}
 	}
-	for _, at := range results[min(nth, len(results)):] { // the first result is the right one, unless two ids have the same hash
+	for _, at := range results[min(nth, len(results)):] { // the first result matches, unless two ids have the same hash
 		res := &r.scan.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
 			_, ok = r.findPlace(int(res.item), found.Block)
