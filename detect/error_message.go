@@ -44,7 +44,7 @@ func (p *phrases) errorMessageRule(text string) (string, bool) {
 // startsWithError reports whether a text begins with error words. Words with which other content can also begin
 // ("Forbidden Planet is a film") count only in a short text or at the end of a clause.
 func (p *phrases) startsWithError(low string, short bool) bool {
-	if p.message.errors.match(low) {
+	if p.message.errors.match(low) || failsDoing(low) {
 		return true
 	}
 	for _, m := range p.message.errorEnds.byFirstByte(low) {
@@ -70,6 +70,15 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 		return true
 	}
 	return false
+}
+
+// failsDoing matches "error importing prices: no such module", but not "error handling works: yes".
+func failsDoing(low string) bool {
+	rest, ok := strings.CutPrefix(low, "error ")
+	verb, object, _ := strings.Cut(rest, " ")
+	return ok && len(verb) > 5 && strings.HasSuffix(verb, "ing") &&
+		(strings.Contains(object, ": ") || strings.HasSuffix(object, ":")) &&
+		!slices.Contains([]string{"handling", "logging", "reporting", "tracking", "checking"}, verb)
 }
 
 func reportsZeroErrors(low string) bool {

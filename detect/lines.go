@@ -95,15 +95,19 @@ func toolFailureRule(t string) string {
 		t[0] == '!' && strings.Contains(t, "==> Fatal error occurred"),          // TeX
 		t[0] == '-' && strings.Contains(t, ": Plugin failed with status code "), // protoc
 		isDigit(t[0]) && strings.Contains(t, " FAILED -- saving rejects "),      // patch
-		strings.HasPrefix(t, "husky - ") && containsAny(t, "failed", "exited with code"):
+		strings.HasPrefix(t, "husky - ") && containsAny(t, "failed", "exited with code"),
+		strings.HasSuffix(t, " failed!") && hasAnyPrefix(t, []string{"Starting ", "Restarting "}): // init scripts
 		return "command"
 	}
 	return ""
 }
 
 func (p *phrases) reportedErrorRule(t string) string {
+	low := strings.ToLower(cutText(t, 160))
 	switch {
-	case p.line.errorLine.match(strings.ToLower(cutText(t, 24))):
+	case containsAny(low, "(expected)", "(as expected)"):
+		return ""
+	case p.line.errorLine.match(low):
 		return "error-line"
 	case isExceptionLine(strings.Trim(t, "[]")), // Symfony puts the exception in brackets
 		strings.HasPrefix(t, "** (") && isExceptionLine(strings.Replace(t[4:], ")", ":", 1)), // Elixir

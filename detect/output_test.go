@@ -371,6 +371,11 @@ func TestCommonProgramFailuresAreErrors(t *testing.T) {
 			detect.Error,
 		},
 		{"apt-get install jq", "E: Unable to locate package jq", detect.Error},
+		{"service shop start && service shop status", "Starting shop: shopd failed!", detect.Error},
+		{"python3 shop.py", "Error importing prices: No module named 'rows'", detect.Error},
+		{"python3 shop.py", "Loading.\nError packing order 3: no price\nPacked 8 orders", detect.OK},
+		{"python3 shop.py", "Error handling works as planned: no price", detect.OK},
+		{"python3 shop.py", "a\nb\n=== Test 3: no prices ===\nERROR (expected): no price", detect.OK},
 		{
 			"pip install shop",
 			"Preparing metadata (pyproject.toml): finished with status 'error'\nerror: metadata-generation-failed\n\n" +
