@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// BenchmarkTurn serves whole turns on the loopback interface. cpu-us/op depends less on other processes than ns/op.
+// BenchmarkTurn serves whole turns on the loopback interface. Other processes affect cpu-us/op less than ns/op.
 func BenchmarkTurn(b *testing.B) {
 	history := `{"role":"user","content":"` + strings.Repeat("please look at it. ", 20) + `"},{"role":"assistant","content":"` + strings.Repeat("it is fine. ", 20) + `"},`
 	for _, tc := range []struct {

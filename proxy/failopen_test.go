@@ -68,7 +68,7 @@ func (failingBackend) Exchanges(context.Context, string, session.ID) ([]sample.E
 	return nil, errors.New("broken")
 }
 
-// Requests still get lessons, and /readyz answers 200. Feedback gets a 503.
+// Requests still get lessons, and /readyz responds with 200. Feedback gets a 503.
 func TestRequestsWithFailingStore(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixtureOn(t, up, failingBackend{}, newBook(t, "one: alpha"), injectAll())

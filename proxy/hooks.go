@@ -177,7 +177,7 @@ func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deli
 	return marks
 }
 
-// deliveries recognises a delivery that repeats an earlier one that rated sessions.
+// deliveries recognises repeated deliveries, if the first delivery rated sessions.
 type deliveries struct {
 	mu    sync.Mutex
 	marks map[deliveryMark]bool

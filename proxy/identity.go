@@ -52,7 +52,7 @@ const maxTokenBytes = 16 << 10
 // and the subject, because an agent refreshes the token in the middle of a session. Only the upstream checks the
 // signature. The zero byte, which no header contains, makes the string different from every other credential.
 func credentialOwner(credential string) string {
-	token := credential[strings.LastIndexByte(credential, ' ')+1:] // requestCredential removes only the scheme Bearer, not DPoP
+	token := credential[strings.LastIndexByte(credential, ' ')+1:] // requestCredential removes only the Bearer scheme, not DPoP
 	head, rest, _ := strings.Cut(token, ".")
 	payload, _, isJWT := strings.Cut(rest, ".")
 	if !isJWT || len(token) > maxTokenBytes {

@@ -181,7 +181,7 @@ func (req lessonsRequest) list(c echo.Context) error {
 	return c.JSON(http.StatusOK, answer)
 }
 
-// search returns the lessons containing q, the most recently matched first.
+// search returns the lessons that contain q, the most recently matched first.
 func (req lessonsRequest) search(ctx context.Context, q string) ([]apiLesson, error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -235,7 +235,7 @@ func (req lessonsRequest) create(c echo.Context) error {
 	return c.JSON(http.StatusCreated, req.view(lesson.NewBook(nil), l))
 }
 
-// update changes a lesson, and keeps the fields missing in the body.
+// update changes a lesson, and keeps the fields that are missing from the body.
 func (req lessonsRequest) update(c echo.Context) error {
 	_, old, err := req.find(c.Request().Context(), c.Param("id"))
 	if err != nil {

@@ -41,7 +41,7 @@ type Options struct {
 	Bank          Bank                                     // nil means /v1/lessons belongs to the upstream
 	Consultations *ConsultationCounter                     // matches by lesson
 	Meaning       func(id session.ID) []lesson.Resemblance // lessons that resemble the session's earlier words in meaning; nil means none
-	Rules         func() *rules.Registry                   // rules file sections under measurement; nil means none
+	Rules         func() *rules.Registry                   // rules file sections that are being measured; nil means none
 	Answers       AnswerStore                              // nil means one replica
 }
 

@@ -101,7 +101,7 @@ func (p paths) endpoint(path string) (canonical string, ok bool) {
 	return "", false
 }
 
-// mayBeEndpoint reports whether a path may be a precept endpoint. A false result saves splitting the path.
+// mayBeEndpoint reports whether a path may be a precept endpoint. If the result is false, the path need not be split.
 func mayBeEndpoint(path string) bool {
 	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {

@@ -9,7 +9,7 @@
 // which recovers from a panic.
 //
 // serveTurn in turn.go calls a request's steps in order: read.go, package resolve, decide.go, forward.go (with tap.go
-// for the reply), record.go, observe.go.
+// for the reply), record.go, and observe.go.
 //
 // Hazard: net/http's transport can read a request body after RoundTrip has returned. Therefore a buffer goes back to
 // the pool only in payload.release, which first detaches the buffer from the body's readers.

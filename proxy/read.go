@@ -34,7 +34,7 @@ type inspectedBody struct {
 	received *payload // the bytes as the client sent them
 	plain    []byte   // received, decoded if compressed
 	unpacked *payload // plain's buffer if received is compressed
-	charge   charge   // counts for limits.inspect_total_bytes
+	charge   charge   // counts toward limits.inspect_total_bytes
 
 	// exceededLimit is set by read and parse if the body exceeds limits.inspect_bytes or limits.items. precept then
 	// only inserts a known session's blocks (lesson texts) again.

@@ -25,8 +25,8 @@ type draft struct {
 	answeredArgs []string         // arguments of calls with a result; the recorder searches them for opted-out paths
 }
 
-// draftExchange makes the turn's draft, and registers the turn at the store before the request is sent. Side requests,
-// such as for a title, and opted-out turns get no draft.
+// draftExchange makes the turn's draft, and registers the turn at the store before the request is sent. Side requests
+// (for a title, for example) and opted-out turns get no draft.
 func (t *turn) draftExchange() {
 	if !t.isMain() || !t.query.Learn || t.settings.cfg.Limits.CaptureBytes <= 0 {
 		return

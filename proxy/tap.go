@@ -132,7 +132,7 @@ func (t *turn) release() {
 	t.plan.insert.Edits, t.plan.results = nil, detect.Results{}
 }
 
-// resolveReply passes the reply to the resolver, so that the next request finds the session, and looks for /lesson
+// resolveReply passes the reply to the resolver, so that the next request finds the session. It also looks for /lesson
 // commands.
 func (t *turn) resolveReply() {
 	if t.phase >= phaseResolved {

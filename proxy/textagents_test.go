@@ -33,8 +33,8 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	// newAgent returns an agent that writes calls in callFormat and results in resultFormat. In step 1, passed replaces
-	// the text failed in the result.
+	// newAgent returns an agent that writes calls in callFormat and results in resultFormat. In step 1, the result has
+	// the text passed instead of failed.
 	newAgent := func(name, callFormat, resultFormat, failed, passed string) textAgent {
 		return textAgent{
 			name: name, task: "Please fix the build",

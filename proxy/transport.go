@@ -91,8 +91,8 @@ func (c *upstreamConn) hasAnswer() bool {
 	return readBefore >= 0 && c.bytesRead.Load() > readBefore
 }
 
-// attempts counts net/http's attempts to send one request. Several attempts can read the body at once, even after
-// RoundTrip has returned.
+// attempts counts net/http's attempts to send one request. Several attempts can read the body at the same time, even
+// after RoundTrip has returned.
 type attempts struct {
 	unfinished        atomic.Int32 // attempts that can still read the body
 	bodies            []*payload   // returned to the pool when no attempt can read them
@@ -110,7 +110,7 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 		ConnectDone:       func(string, string, error) { a.stage.Store(int32(stageConnected)) },
 		TLSHandshakeStart: func() { a.stage.Store(int32(stageTLS)) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) {
-			if err == nil { // stageTLS stays after a failed handshake; CONNECT follows TLS to an HTTPS proxy
+			if err == nil { // a failed handshake keeps stageTLS; CONNECT follows the handshake with an HTTPS proxy
 				a.stage.Store(int32(stageConnected))
 			}
 		},

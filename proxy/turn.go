@@ -182,7 +182,7 @@ func (t *turn) countUninspected(why label.Reason) {
 	t.p.opts.Metrics.uninspected.WithLabelValues(string(why)).Inc()
 }
 
-// isMain reports whether the request is a turn in a conversation, and not a side request such as for a title.
+// isMain reports whether the request is a turn in a conversation, and not a side request such as one for a title.
 func (t *turn) isMain() bool { return t.session.Session != nil && t.session.Side == "" }
 
 func (t *turn) clientGone() bool { return t.in.r.Context().Err() != nil }

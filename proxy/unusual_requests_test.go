@@ -38,8 +38,8 @@ func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 	return readReply(bufio.NewReader(c), method)
 }
 
-// An unusual request must reach the upstream as through Go's ReverseProxy, or with the client's bytes where
-// ReverseProxy would change the request.
+// An unusual request must reach the upstream in the same form as through Go's ReverseProxy, or with the client's bytes
+// where ReverseProxy would change the request.
 func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 	up := newRawUpstream(t, false, echoRequest)
 	preceptURL, plainURL := startProxy(t, up.url), startPlainProxy(t, up.url)

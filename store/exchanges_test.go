@@ -23,8 +23,8 @@ func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	return newFixture(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// readExchanges returns the number of exchanges in a session. It also edits the list that the store returned, because
-// the edit must not reach the cache.
+// readExchanges returns the number of exchanges in a session. It also edits the list that the store returned, so that a
+// test fails if such an edit reaches the cache.
 func (f *fixture) readExchanges(id session.ID) int {
 	f.t.Helper()
 	list, err := f.store.Exchanges(f.t.Context(), tenantA, id)

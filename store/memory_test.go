@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// idleTime is longer than an unused session stays in memory.
+// idleTime is longer than the time for which an unused session stays in memory.
 const idleTime = 11 * time.Minute
 
 // idleFor advances the clock, and waits until the running store has evicted idle sessions.

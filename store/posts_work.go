@@ -49,9 +49,9 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	return [][]work.Ref{{ref}}, nil
 }
 
-// postToWork tries the reference groups in s.Works in order. It adds feedback to the sessions with tool results that
-// contain a reference from the first group found, at most session.MaxEchoSessions. A run gets the feedback once. A
-// retry is safe, because the entry keeps its id.
+// postToWork tries the reference groups in s.Works in order. It adds feedback to at most session.MaxEchoSessions
+// sessions, namely those with tool results that contain a reference from the first group found. A run gets the feedback
+// once. A retry is safe, because the entry keeps its id.
 func (po *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (posted Posted, err error) {
 	var list []session.Member
 	for _, refs := range s.Works {

@@ -44,8 +44,8 @@ func (s *search) pinFound() {
 }
 
 // refreshIfMoved reads the session again if a different replica may have served a turn: the request has items unknown
-// to this replica, or more items than this replica answered. It also reads a session again that began while the store
-// was unreachable.
+// to this replica, or more items than this replica answered. It also does so if the session began while the store was
+// unreachable.
 func (s *search) refreshIfMoved() {
 	ses := s.result.Session
 	if ses.MayHaveOlderRecord() {
@@ -255,7 +255,7 @@ func (s *search) exclude(rec *session.Record, why label.Reason) {
 	s.result.Excluded = append(s.result.Excluded, why)
 }
 
-// optedOut reports whether a turn opted out, because such a session's echo keys must not be kept.
+// optedOut reports whether a turn opted out. If so, the session's echo keys must not be kept.
 func (s *search) optedOut() bool {
 	s.result.Session.Record.Mutex.Lock()
 	defer s.result.Session.Record.Mutex.Unlock()

@@ -56,7 +56,7 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	const s = time.Second
 	for name, tc := range map[string]struct {
 		answer func(n int) (*http.Response, error)
-		times  []time.Duration // of the requests
+		times  []time.Duration // times of the requests
 		err    string
 	}{
 		"no connection": {

@@ -175,7 +175,7 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	}
 }
 
-// A request's Traceparent says whether the trace is sampled. Without a valid Traceparent, the option Sample decides.
+// A request's Traceparent says whether the trace is sampled. Without a valid Traceparent, the Sample option decides.
 func TestSamplingFollowsTraceparent(t *testing.T) {
 	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
 	if err != nil {

@@ -29,7 +29,8 @@ func (s *Store) withRemedy(err error) error {
 	return err
 }
 
-// addACLRule adds to a refused command's error the ACL SETUSER command that grants the missing permissions.
+// addACLRule returns a refused command's error together with the ACL SETUSER command that grants the missing
+// permissions.
 func (s *Store) addACLRule(err error) error {
 	text, rule, channels := err.Error(), "~"+s.prefix+":*", "&"+s.prefix+":*"
 	if found := deniedCommands.FindStringSubmatch(text); found != nil {

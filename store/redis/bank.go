@@ -90,7 +90,7 @@ const (
 // Watcher loads the bank's lessons, as lesson.Watcher does for a directory.
 type Watcher struct {
 	Poll time.Duration // time between two polls; 0 means two seconds
-	// OnPanic, if set, is called after a panic in a poll. The active lessons stay.
+	// OnPanic, if set, is called after a panic in a poll. The active lessons stay active.
 	OnPanic func(value any)
 
 	bank            *Bank
@@ -165,7 +165,7 @@ func (w *Watcher) reload(ctx context.Context) bool {
 			w.reportedProblem = ""
 			w.onBook(book, problems)
 		}
-	case w.reportedProblem != "": // Redis answers again with unchanged texts
+	case w.reportedProblem != "": // Redis answers again, and the texts are unchanged
 		w.reportedProblem = ""
 		w.onBook(w.texts.Current())
 	}
@@ -272,7 +272,7 @@ func (b *Bank) Now(ctx context.Context) (time.Time, error) {
 	return b.store.Now(ctx)
 }
 
-// ReplaceSections replaces the registered sections, or returns bank.ErrChanged if they are not old.
+// ReplaceSections replaces the registered sections, or returns bank.ErrChanged if they differ from old.
 func (b *Bank) ReplaceSections(ctx context.Context, old, changed []byte) error {
 	args := []any{b.channel(), "not", rules.RegistryName}
 	if old != nil {

@@ -258,7 +258,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 	return version, []byte(text), nil
 }
 
-// PutPriors stores priors as version from+1, unless from is not the current version.
+// PutPriors stores priors as version from+1 if from is the current version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.withTenants(ctx, "put priors", []string{tenant}, func(c client) error {
 		ok, err = s.script(ctx, c, "priors", tenantLocation(tenant), from, from+1, data).Bool()

@@ -17,7 +17,8 @@ import (
 var (
 	// ErrDown reports that Redis cannot be reached or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // Redis is a name, with a capital letter
-	// ErrBusy reports that Redis accepts no writes now, because Redis loads data, fails over, or is a replica.
+	// ErrBusy reports that Redis accepts no writes now, because Redis is loading data, is failing over, or is a
+	// replica.
 	ErrBusy = fmt.Errorf("Redis rejects writes at the moment: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrFull reports that Redis has reached maxmemory.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
@@ -25,7 +26,7 @@ var (
 	ErrDisk = fmt.Errorf("Redis cannot write to its disk, and rejects all writes; free disk space, then run BGSAVE in Redis: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
 	// ErrAuth reports that Redis refuses the user or the password.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // see ErrDown
-	// ErrTLS reports a failed TLS handshake, such as an untrusted certificate on the server or in precept.
+	// ErrTLS reports a failed TLS handshake, for example because the server's or precept's certificate is not trusted.
 	ErrTLS = fmt.Errorf("the TLS handshake with Redis failed: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrACL reports that the Redis user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists the permissions that precept needs: %w", session.ErrUnavailable)

@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A session with feedback after a settlement is unsettled. UnsettledSessions returns a random order, so that replicas
-// take different sessions.
+// A session with feedback after a settlement is unsettled. UnsettledSessions returns sessions in random order, so that
+// replicas take different sessions.
 func TestUnsettledSessionsReadsAllShardsInRandomOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)

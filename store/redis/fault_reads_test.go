@@ -247,7 +247,7 @@ func sortedIDs[T any](list []T, getID func(T) string) (out []string) {
 }
 
 // openFaulty returns a function that opens a store behind the proxy. After a failure, the store's circuit breaker
-// refuses calls for some seconds. The store's clock moves by 10 seconds at each reading, so no call is refused.
+// refuses calls for a few seconds. The store's clock moves by 10 seconds at each reading, so no call is refused.
 func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)

@@ -176,9 +176,9 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 	return list, nil
 }
 
-// RatedOpenSessions returns at most limit of a tenant's open sessions with feedback, and their feedback. It continues
-// after a position, which is last from the previous call, or "". Each shard gets an equal share of the limit, and
-// orders the sessions by newest feedback.
+// RatedOpenSessions returns a tenant's open sessions that have feedback, at most limit, and their feedback. after is
+// last from the previous call; "" means the start. Each shard gets an equal share of the limit, and orders the sessions
+// by newest feedback.
 func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		keyspaces, sequences := s.tenantKeyspaces(tenant), parseSequences(after)
@@ -187,7 +187,7 @@ func (s *Store) RatedOpenSessions(ctx context.Context, tenant, after string, lim
 			return err
 		}
 		for shard, sequence := range sequences {
-			if latest[shard] < sequence { // Redis has lost data and numbers restart, so read the whole shard
+			if latest[shard] < sequence { // Redis has lost data, and the numbers restart, so read the whole shard
 				delete(sequences, shard)
 			}
 		}

@@ -37,7 +37,7 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
-			s.markUncertain() // the tenant list might be lost, too
+			s.markUncertain() // the tenant list might also be lost
 			s.invalidateProgress()
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A migration moves a store from the old layout, with one shard for each tenant, to shards, while replicas serve:
+// A migration moves a store from the old layout (one shard for each tenant) to shards, while replicas continue to
+// serve:
 //
 //  1. Each tenant gets a 'moving' key. Scripts that write then set the tenant's 'touched' key, and add the sessions
 //     that they might change to 'dirty'.

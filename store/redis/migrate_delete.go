@@ -53,8 +53,8 @@ func waitFor(ctx context.Context, duration time.Duration) error {
 	}
 }
 
-// movedMark replaces the hash with a moved tenant's totals, so that most calls from a release without shards fail with
-// WRONGTYPE. The 'frozen' key stops calls from this release.
+// movedMark takes the place of the hash that held a moved tenant's totals, so that most calls from a release without
+// shards fail with WRONGTYPE. The 'frozen' key stops calls from this release.
 const movedMark = "the tenant has moved to shards"
 
 func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) error {
@@ -112,7 +112,7 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 			for entries := entryLists[i].Val(); len(entries) >= 9; entries = entries[9:] {
 				kind := entries[:1]
 				if kind != "e" {
-					kind = "i" // the lists of entries have "m" for a sample id, the bucket names "i"
+					kind = "i" // a sample id is "m" in the lists of entries, and "i" in bucket names
 				}
 				keys = append(keys, old.bucket(kind, entries[1:9]))
 			}

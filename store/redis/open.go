@@ -170,8 +170,8 @@ func (s *Store) doWithBreaker(ctx context.Context, op string, b *breaker, fn fun
 	return s.endCall(op, b, s.withRemedy(classifyError(ctx, err)))
 }
 
-// endCall records a call's result in the breaker, and wraps the error. Success, except for a look-up, also closes the
-// look-up breaker.
+// endCall records a call's result in the breaker, and wraps the error. If a call that is not a look-up succeeds,
+// endCall also closes the look-up breaker.
 func (s *Store) endCall(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || isUnreachable(err)
 	if !errors.Is(err, context.Canceled) { // a cancelled call says nothing about Redis

@@ -132,8 +132,8 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	}, func() map[string]int64 { return keySizes(t, server) })
 }
 
-// keySizes returns the memory usage of each key without an expiry. For a settlement log, the value is the number of
-// entries above 32 instead.
+// keySizes returns the memory usage of each key without an expiry. For a settlement log, the value is instead the
+// number of entries above 32.
 func keySizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}

@@ -118,7 +118,7 @@ func (s *Store) groupPositions(ctx context.Context, group string) (map[string]st
 	return positions, err
 }
 
-// readGroupPositions returns a consumer group's position in each stream with the group, and counts the existing
+// readGroupPositions returns a consumer group's position in each stream that has the group, and counts the existing
 // streams.
 func readGroupPositions(ctx context.Context, c client, keys []string, group string) (positions map[string]string, streams int, err error) {
 	positions = map[string]string{}
@@ -166,7 +166,8 @@ func (s *Store) ackSamples(ctx context.Context, c client, group string, position
 	return nil
 }
 
-// runPipelinedKeys runs a command for each key in one pipeline, and returns the keys with an expected error.
+// runPipelinedKeys runs a command for each key in one pipeline, and returns the keys whose command failed with an
+// expected error.
 func runPipelinedKeys[C goredis.Cmder](ctx context.Context, c client, keys []string, command func(p goredis.Pipeliner, key string) C, isExpected func(error) bool) (failed []string, err error) {
 	pipe := c.Pipeline()
 	cmds := make([]C, len(keys))

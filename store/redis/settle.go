@@ -45,9 +45,10 @@ func decodeSettledState(text string) (a session.SettledState, err error) {
 	return a, nil
 }
 
-// Settle applies each settlement, which counts a session's reward, if the session still has version From: the deltas
-// are added to the counters, and To becomes the SettledState, with version From+1. A settlement with From 0 also closes
-// the session. If a settlement is not applied, the caller reads SettledState and computes the settlement again.
+// Settle applies settlements; each one counts a session's reward. A settlement is applied only if the session still has
+// version From: Settle then adds the deltas to the counters, and stores To with version From+1. A settlement with From
+// 0 also closes the session. If a settlement is not applied, the caller reads SettledState and computes the settlement
+// again.
 //
 // An applied settlement removes the session from UnsettledSessions, unless feedback or exchanges have arrived in the
 // meantime. After an error some settlements might have been applied. The versions make a retry safe.

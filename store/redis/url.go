@@ -32,7 +32,7 @@ type address struct {
 // certificate), ca_file, cert_file, key_file and server_name (see tlsParams), sentinel_user, sentinel_password, and
 // addr=HOST:PORT (repeatable, instead of a list of hosts).
 //
-// net/url refuses lists of hosts since Go 1.26, so parseURL parses the hosts itself. Errors never quote the address,
+// Since Go 1.26, net/url refuses lists of hosts, so parseURL parses the hosts itself. Errors never quote the address,
 // which can contain a password.
 func parseURL(text string) (a address, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")

@@ -99,7 +99,7 @@ func newMerger(keyspaces []keyspace) *merger {
 	return m
 }
 
-// pop removes and returns the oldest reference. Call readMore before, so that every cursor has a reference if possible.
+// pop removes and returns the oldest reference. Call readMore first, so that every cursor has a reference if possible.
 func (m *merger) pop() (r ref, ok bool) {
 	if len(m.cursors) == 0 {
 		return ref{}, false

@@ -105,7 +105,7 @@ func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done
 	}
 	oldDigest := ""
 	if old, ok := decodeRow(r.Tenant, r.ID, values); ok {
-		sum := sha1.Sum(old.Data) //nolint:gosec // Lua has SHA-1 only; the digest compares rows
+		sum := sha1.Sum(old.Data) //nolint:gosec // Lua scripts have only SHA-1; the digest compares rows
 		oldDigest = hex.EncodeToString(sum[:])
 		if merged, err := session.MergeRows(old, r); err == nil { // an undecodable row is replaced
 			r = merged

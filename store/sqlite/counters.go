@@ -242,7 +242,7 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 	return v.version, v.data, err
 }
 
-// PutPriors stores priors as version from+1, unless from is not the current version.
+// PutPriors stores priors as version from+1 if from is the current version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.update(ctx, "put priors", func(t *tx) {
 		tenantNumber := t.findOrAddTenant(tenant)

@@ -256,7 +256,7 @@ func countOccurrences(t *testing.T, path, text string) (n int) {
 }
 
 // Parked entries (feedback that waits for a session) have 2 * MaxParked = 6 places. A tenant may not have more entries
-// than places are still free, so that some places stay free for other tenants.
+// than there are free places, so that some places stay free for other tenants.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)

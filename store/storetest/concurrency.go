@@ -41,7 +41,8 @@ func runConcurrently(t tester, fn func(worker int) error) {
 	wg.Wait()
 }
 
-// testReadOwnWrites lets each worker write sessions and read them back at once. The sessions share the echo key 1<<40.
+// testReadOwnWrites lets each worker write sessions and read them back immediately. The sessions share the echo key
+// 1<<40.
 func testReadOwnWrites(t tester, s Store) {
 	const rounds = 20
 	ctx := t.Context()

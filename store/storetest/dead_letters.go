@@ -97,7 +97,7 @@ func testLateExchange(t tester, s Store) {
 	checkEqual(t, "unsampled and unsettled after the last settlement", []int64{countUnsampled(t, s), int64(len(unsettledSessions(t, s)))}, []int64{0, 0})
 }
 
-// testExchangeWithoutRow tests a session with exchanges but without a row, as a crash can leave it.
+// testExchangeWithoutRow tests a session with exchanges but without a row, which a crash can leave.
 func testExchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
 	list := dueSessions(t, s, atMinute(60), session.Row{}, 10)

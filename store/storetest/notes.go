@@ -95,7 +95,7 @@ func checkSessionNote(t tester, s Store, tenant, want string) {
 	checkEqual(t, "note for session 1 in "+tenant, string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
 }
 
-// notes returns "key=text" for each tenant note with a key beginning with prefix.
+// notes returns "key=text" for each tenant note whose key begins with prefix.
 func notes(t tester, s Store, tenant, prefix string) (list []string) {
 	t.Helper()
 	must(t, s.EachNote(t.Context(), tenant, prefix, func(key string, data []byte) error {
