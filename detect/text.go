@@ -217,3 +217,10 @@ func (u *userText) hasPhrase(phrases ...string) bool {
 func (u *userText) containsAny(words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return u.mayContain(w) && strings.Contains(u.text, w) })
 }
+
+func firstByte(s string) byte {
+	if s == "" {
+		return 0
+	}
+	return s[0]
+}

@@ -135,7 +135,7 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	}
 	opening, turn := p.withoutInterjections(low), newUserText(low)
 	switch {
-	case pasted && !long && !turn.containsAny("example", "add a test"):
+	case pasted && (!long || !containsAny(words, "```", "\n#", "**")) && !turn.containsAny("example", "add a test"):
 		return Rejection, "pasted-failure"
 	case turn.hasPhrase(p.lists["disapproval"]...), turn.containsAny(p.lists["disapproval-anywhere"]...), blames(turn),
 		p.reportsFault(turn):
@@ -301,8 +301,9 @@ func begins(opening string, phrases, exceptions []string) bool {
 // asksForAnotherWay reports whether the user wants a different result. The phrases in the "another-way-anywhere" list
 // also match inside words, because they are in languages without blanks between words, such as Chinese.
 func (p *phrases) asksForAnotherWay(turn *userText) bool {
+	const maxDemand = 120 // a longer text with such a phrase usually describes new work
 	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
-		turn.containsAny(p.lists["another-way-anywhere"]...)
+		len(turn.text) <= maxDemand && (turn.hasPhrase(p.lists["demand"]...) || turn.containsAny(p.lists["another-way-anywhere"]...))
 }
 
 // asksForTweak reports whether the user asks for a small change, such as a little more or less.
@@ -382,7 +383,7 @@ func (p *phrases) withoutPasted(words string) (ownWords string, pasted bool) {
 	var b strings.Builder
 	inFence := false
 	for line := range strings.SplitSeq(cutText(words, maxTurnText), "\n") {
-		t := plainLine(line)
+		t := withoutLogPrefix(plainLine(line))
 		if strings.HasPrefix(t, "```") {
 			inFence = !inFence
 			continue
@@ -400,6 +401,22 @@ func (p *phrases) withoutPasted(words string) (ownWords string, pasted bool) {
 		b.WriteByte('\n')
 	}
 	return strings.TrimSpace(strings.ReplaceAll(b.String(), "###STOP###", "")), pasted
+}
+
+// withoutLogPrefix removes the time and the container's name at the start of a log line: "[13:04:55.120] Error: x",
+// "web-1 | Error: x".
+func withoutLogPrefix(line string) string {
+	if name, rest, ok := strings.Cut(line, " | "); ok && !strings.Contains(strings.TrimSpace(name), " ") {
+		line = strings.TrimSpace(rest)
+	}
+	for range 2 { // the date and the time
+		word, rest, ok := strings.Cut(line, " ")
+		if !ok || !isDigit(firstByte(strings.TrimLeft(word, "["))) || strings.Trim(word, "[]0123456789:.,-+TZ") != "" || !strings.ContainsAny(word, ":-") {
+			break
+		}
+		line = rest
+	}
+	return line
 }
 
 func (p *phrases) withoutInterjections(low string) string {
