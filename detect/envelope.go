@@ -201,8 +201,8 @@ func (p *phrases) errorField(v lenientValue) string {
 	return ""
 }
 
-// isFailureCode matches {"code":40012,"msg":"...","data":null}. In this form, common in Chinese APIs, the codes 0 and 200
-// mean success, and a failure has no data.
+// isFailureCode matches {"code":40012,"msg":"...","data":null}. In this form, which is common in Chinese APIs, the
+// codes 0 and 200 mean success, and a failure has no data.
 func isFailureCode(v lenientValue) bool {
 	code, _ := v.get("code")
 	message, _ := v.get("msg", "message")
