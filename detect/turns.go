@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -343,7 +344,7 @@ func (p *phrases) agrees(opening string) bool {
 // very short turn, or in a short answer to a question.
 func (p *phrases) judgeAgreement(opening string, turn *userText, previous string) (Feeling, string) {
 	yes := startsWithPhrase(opening, p.lists["yes"]...)
-	count := len(strings.Fields(turn.text))
+	count := max(len(strings.Fields(turn.text)), len(turn.text)/10) // some scripts have no blanks
 	switch {
 	case turn.hasPhrase(p.lists["contrast"]...) && p.asksForAnotherWay(turn), p.asksForTweak(turn),
 		objects(opening) && !p.asksPermission(previous):
@@ -352,7 +353,7 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 		return Approval, "yes"
 	case yes && count <= 40 && !strings.HasSuffix(turn.text, "?"):
 		return Approval, "yes"
-	case strings.HasSuffix(turn.text, "?"):
+	case asks(turn):
 	case startsWithPhrase(turn.text, "ok i'll", "ok, i'll", "okay i'll", "okay, i'll", "ok i will", "alright i'll", "alright, i'll"): // the user will act
 	case count <= 3, p.asksPermission(previous) && count <= 12 && !turn.containsAny(p.lists["fact"]...):
 		return Approval, "ok"
@@ -367,6 +368,11 @@ func (p *phrases) judgeAgreement(opening string, turn *userText, previous string
 func objects(opening string) bool {
 	_, rest, _ := strings.Cut(opening, " ")
 	return strings.HasPrefix(rest, "but ")
+}
+
+// asks reports whether a turn ends with a question mark, or with a particle that asks in Chinese.
+func asks(turn *userText) bool {
+	return slices.ContainsFunc([]string{"?", "？", "吗", "吧", "呢"}, func(end string) bool { return strings.HasSuffix(turn.text, end) })
 }
 
 const (
