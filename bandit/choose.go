@@ -22,8 +22,8 @@ const rankingTemperature = 0.15
 // seasonedPicks is the number of picks after which bad luck at the start no longer explains a negative mean.
 const seasonedPicks = 200
 
-// isBenched reports whether a lesson is expected to harm. With a threshold at 0 for all lessons, simulations lost three
-// points of attainable gain, because helpful lessons with an unlucky start were then rarely tried. Without a threshold,
+// isBenched reports whether a lesson is expected to harm. In simulations, a threshold at 0 for all lessons lost three
+// points of the attainable gain, because helpful lessons with an unlucky start were rarely tried. Without a threshold,
 // harmful lessons were injected 10% more often.
 func (b belief) isBenched() bool {
 	if b.picks >= seasonedPicks {
@@ -49,7 +49,7 @@ func (b belief) isTrusted() bool {
 }
 
 // choose returns the best fresh actions for the remaining slots. In a share ProbeShare of the sessions, the last slot
-// goes to a benched action: the one with the best draw from its full posterior. Such a draw favours actions with little
+// goes to the benched action with the best draw from its full posterior. Such a draw favours actions with little
 // expected harm.
 func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {

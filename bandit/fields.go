@@ -41,7 +41,8 @@ func parseScopeKind(scope string) scopeKind {
 	return otherKind
 }
 
-// Indices into an arm's sums: counts (N) and residuals (S), for the lesson injected (1), withheld (0) and unpicked (U).
+// Indices into an arm's sums. They are counts (N) and sums of residuals (S) for sessions with the lesson injected (1),
+// withheld (0) and not picked (U).
 const (
 	iN1 = iota
 	iS1

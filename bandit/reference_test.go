@@ -12,8 +12,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// armSums has an arm's counters: session counts (n1, n0, nu) and summed residuals (s1, s0, su) for sessions with the
-// lesson injected (1), withheld (0) and not picked (u).
+// armSums has an arm's counters for sessions with the lesson injected (1), withheld (0) and not picked (u). n1, n0 and
+// nu are session counts, and s1, s0 and su are sums of residuals.
 type armSums struct{ n1, s1, n0, s0, nu, su float64 }
 
 func (s armSums) addTo(c *bandit.Chooser, arm string, day int32) {

@@ -70,8 +70,8 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 
 // countStreak counts the newest call's successive equal results (the streak), the warnings about them, and the equal
 // results since the newest warning. The streak ends at a different result, and at a step that may have changed the
-// result, which is a side effect, a wait, or a user turn. A streak of successes also ends where another call returns
-// two different results in a row, because these show that something has changed.
+// result: a side effect, a wait, or a user turn. A streak of successes also ends where another call returns two
+// different results in a row, because these show that something has changed.
 func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // true if a user turn is between s and the newest call
 	count, sinceWarning = 1, 1

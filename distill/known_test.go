@@ -13,7 +13,7 @@ import (
 
 func signature(text string) string { return detect.Signature(text) }
 
-// failureAndFix returns two bash calls: the command with the result, and the fix, which works.
+// failureAndFix returns two bash calls. The first is the command with the result. The second is the fix, which works.
 func failureAndFix(command, result, fix string) []event {
 	run := func(line, output string) event {
 		args, _ := json.Marshal(map[string]string{"command": line})

@@ -227,5 +227,6 @@ func (w *tenantDistiller) distillTenant(ctx context.Context) (err error) {
 	return w.proposeChangedCases(ctx)
 }
 
-// errStopWalk ends a walk early, because the budget is spent, the bank is full, or enough sessions are read.
+// errStopWalk is the error that ends a walk early because the budget is spent, the bank is full, or enough sessions
+// were read.
 var errStopWalk = errors.New("no further session is read")

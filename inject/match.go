@@ -87,8 +87,8 @@ func (w *work) insertLessons() {
 // meaningKey is the key for lessons that match by meaning, in place of a call id.
 const meaningKey = "\x00meaning"
 
-// matchByMeaning returns the lessons that match the session's earlier words by meaning. It adds their spot to spots,
-// which is before the user's words or at the top of the first tool result.
+// matchByMeaning returns the lessons that match the session's earlier words by meaning. It adds one spot for all of
+// them to spots. The spot is before the user's words, or at the top of the first tool result.
 func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
 	if len(w.input.MeaningMatches) == 0 || q.LimitExceeded {
 		return nil

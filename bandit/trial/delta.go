@@ -9,8 +9,8 @@ import (
 // FixedScale scales the integer counters: a counter holds millionths.
 const FixedScale = 1_000_000
 
-// Key names one of a tenant's counters. Scope is an arm, "x:" and a category, "t:" and a planned trial, or empty for
-// the tenant as a whole.
+// Key names one of a tenant's counters. Scope is an arm, "x:" followed by a category, or "t:" followed by a planned
+// trial. It is empty for the tenant as a whole.
 type Key struct {
 	Scope string
 	Field string // see fields.go

@@ -35,7 +35,7 @@ func logE(w []int64) float64 {
 func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 
 // Discoveries runs the Benjamini-Hochberg procedure at level q on sorted p-values, and returns the largest p-value that
-// is a discovery, or -1. tests is the number of tests, which may be larger than the number of p-values: the missing
+// is a discovery, or -1. tests is the number of tests. If it is larger than the number of p-values, the missing
 // p-values are 1.
 func Discoveries(p []float64, tests int, q float64) float64 {
 	if k := discoveries(p, tests, q); k > 0 {

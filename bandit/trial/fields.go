@@ -49,8 +49,9 @@ const (
 	fBetUp, fBetDown = "w+", "w-"  // with suffix k = 1..6: sum of ln(1 +- lambda_k z)
 )
 
-// Fields for one stratum (the sessions with one withholding probability), with suffix 0 (withheld) or 1 (injected), the
-// tier for rewarded sessions, and the probability in millionths: "told1.2@200000".
+// Fields for one stratum (the sessions with one withholding probability). The suffix 0 (withheld) or 1 (injected)
+// follows the name, then the tier for rewarded sessions, and then the probability in millionths, as in
+// "told1.2@200000".
 const (
 	fAssigned    = "a"     // closed sessions
 	fAtClose     = "heard" // sessions with a reward when they closed; later feedback does not change this

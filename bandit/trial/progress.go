@@ -9,8 +9,9 @@ type Progress struct {
 	TrialEnded bool // the trial has the requested width or number of picks
 }
 
-// Progress returns the arm's state. until is the half-width at which the arm's trial ends (0: no limit), planned names
-// the arm's planned trial (empty: none), and open is the number of rewarded picks that are not in the counters yet.
+// Progress returns the arm's state. until is the half-width at which the arm's trial ends, or 0 for no limit. planned
+// is the name of the arm's planned trial, or empty if there is none. open is the number of rewarded picks that are not
+// in the counters yet.
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {
 	if s := c.scopeSums(string(k), false); k != "" && s != nil {
 		s.mu.Lock()

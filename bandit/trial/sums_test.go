@@ -49,8 +49,8 @@ func storedCopy(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	return out
 }
 
-// countersText returns the counters as text, without the days and strata that contain only zeros: after a correction to
-// zero, the counters keep such days and strata in memory.
+// countersText returns the counters as text. It omits days and strata that contain only zeros, because the counters
+// keep such days and strata in memory after a correction to zero.
 func countersText(c *trial.Counters) string {
 	var out strings.Builder
 	show := func(name string, s trial.Stats) {

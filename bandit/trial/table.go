@@ -14,7 +14,7 @@ const Columns = max(stratumSumCount, overallCount)
 // unpacked, one session's evidence for one lesson would use 1,700 bytes (decision 65). A change makes new bytes, so
 // copies of a Table can share bytes.
 //
-// A packed row is the group, At, a mask with a bit for each value other than 0, and these values.
+// A packed row consists of the group, At, a mask with a bit for each value other than 0, and these values.
 type Table []byte
 
 // Row is one Table row. Tables are ordered by Group and At.

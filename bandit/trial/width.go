@@ -41,9 +41,9 @@ func Moments(n, sum, squares float64) (mean, variance float64) {
 	return mean, math.Max(squares/n-mean*mean, minVariance)
 }
 
-// HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions with the given variance of z,
-// tightest at about tightestAt sessions (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit
-// theory and asymptotic confidence sequences, 2021).
+// HalfWidth returns the half-width of the asymptotic confidence sequence after n sessions with the given variance of z.
+// The sequence is tightest at about tightestAt sessions (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform
+// central limit theory and asymptotic confidence sequences, 2021).
 func HalfWidth(n, variance, tightestAt float64) float64 {
 	l := -2 * math.Log(Alpha)
 	r := (l + math.Log(l) + 1) / tightestAt

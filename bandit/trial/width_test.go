@@ -173,7 +173,8 @@ func TestConcludedNeedsPositiveOrNarrowInterval(t *testing.T) {
 	}
 }
 
-// The interval is computed after each of 1,000 sessions. At most 5% of the lessons may ever have an interval without 0.
+// The interval is computed after each of 1,000 sessions. At most 5% of the lessons may ever have an interval that
+// excludes 0.
 func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // the tests need repeatable numbers
 	const runs = 400

@@ -19,7 +19,7 @@ var (
 )
 
 // readESLint reads the default and the JSON output. In the default output, the messages follow a line with the file
-// name. Warnings are reported only if there are no errors, because the command then failed because of --max-warnings.
+// name. If there are no errors, the command failed because of --max-warnings, so the warnings are reported.
 func (r *failureReader) readESLint() {
 	found := map[string][]locatedFailure{}
 	file := ""

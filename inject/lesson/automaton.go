@@ -40,7 +40,7 @@ func newAutomaton(words []word, fullRows int) *automaton {
 	return m
 }
 
-// span is a trie state: the sorted words words[lo:hi], which have the first depth bytes in common.
+// span is a trie state. Its words are words[lo:hi], in sorted order, which have the first depth bytes in common.
 type span struct{ lo, hi, depth int }
 
 // build lays out the trie breadth first.

@@ -33,7 +33,7 @@ type events struct {
 	idlePolls int               // polls since the last walk
 }
 
-// root is a path whose changes the kernel does not report. It is the bank directory, because its parents can be
+// root is a path whose changes the kernel does not report. It is either the bank directory, whose parents can be
 // renamed, or a symbolic link to a target elsewhere.
 type root struct {
 	path string

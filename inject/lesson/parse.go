@@ -143,8 +143,8 @@ func replaceLatin(text string) string {
 	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i").Replace(text)
 }
 
-// Slugify converts a text to a slug: lower-case Latin letters without accents, digits, and hyphens, starting with a
-// letter. A longer slug is cut to limit bytes. A text without a Latin letter gives "".
+// Slugify converts a text to a slug. A slug starts with a letter, and consists of lower-case Latin letters without
+// accents, digits and hyphens. A longer slug is cut to limit bytes. A text without a Latin letter gives "".
 func Slugify(text string, limit int) string {
 	var b strings.Builder
 	for _, r := range replaceLatin(strings.ToLower(unaccented(text))) {

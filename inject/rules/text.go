@@ -167,8 +167,8 @@ func LocateFramed(text string, lines []string, boundaries ...int) (places []Span
 	return places
 }
 
-// LeavesEmptyPart reports whether cuts leave a part without content, which some APIs refuse. boundaries holds the start
-// offset of each part except the first, which starts at 0.
+// LeavesEmptyPart reports whether cuts leave a part without content. Some APIs refuse such a part. boundaries holds the
+// start offset of each part except the first, which starts at 0.
 func LeavesEmptyPart(text string, boundaries []int, cuts []Span) bool {
 	part := Span{}
 	for i := range len(boundaries) + 1 {
