@@ -277,7 +277,7 @@ func (r *transcriptReader) addTranscriptError(start int, raw []byte, rec wire.Re
 }
 
 // describeError returns location with the transcript id. If the text is not JSON, it also returns a JSON decoder's
-// error, which is more precise than err.
+// error instead of err, because that error is more precise.
 func describeError(raw []byte, rec wire.Recording, err error, location string) (string, error) {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {

@@ -58,7 +58,7 @@ func (r *Row) isHarmfulOldPresentation() bool {
 	return r.State == stateOldPresentation && slices.Contains([]Verdict{ProvenHarms, TrialHarms, Harms}, r.Verdict)
 }
 
-// ZeroNote returns why a row claims an effect although the interval contains 0; empty for other rows.
+// ZeroNote returns why a row claims an effect although the interval contains 0. The result is empty for other rows.
 func (r *Row) ZeroNote() string {
 	if r.Lo == nil || *r.Lo > 0 || *r.Hi < 0 {
 		return ""

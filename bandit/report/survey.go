@@ -29,7 +29,7 @@ type LessonSession struct {
 	Began   time.Time
 }
 
-// Rewards holds the number of sessions in which a lesson was picked, by reward, in steps of 0.1.
+// Rewards holds, for each reward in steps of 0.1, the number of sessions in which a lesson was picked.
 type Rewards struct{ Injected, Withheld [10]int64 }
 
 // A survey groups the sessions by one of these dimensions.

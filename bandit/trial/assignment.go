@@ -20,8 +20,8 @@ func (a Arm) Slug() string {
 	return string(a)
 }
 
-// RulePrefix begins the arm for a section in a rules file: "rule:FILE#section@hash". In a section's pick, Injected
-// means that the section was kept, not cut out.
+// RulePrefix is the prefix of the arm for a section in a rules file, which is "rule:FILE#section@hash". In a section's
+// pick, Injected means that the section was kept, not cut out.
 const RulePrefix = "rule:"
 
 // IsRule reports whether the arm is a section in a rules file.

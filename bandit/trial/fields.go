@@ -244,8 +244,8 @@ func tierField(field string, injected bool, tier int, eps float64) string {
 	return field + armDigit(injected) + "." + strconv.Itoa(tier) + epsSeparator + strconv.FormatInt(Fixed(eps), 10)
 }
 
-// anyPrefix begins the global counters for two groups: sessions with an injected first pick, and sessions with all
-// first picks withheld.
+// anyPrefix is the prefix of the global counters for two groups: sessions with an injected first pick, and sessions
+// with all first picks withheld.
 const anyPrefix = "any."
 
 // tiers is the number of tiers, including tier 0 for rewards from an unknown source.

@@ -13,7 +13,7 @@ const OtherModels = "other"
 // maxModels is how many models are counted by name. A limit is needed because the name comes from a request.
 const maxModels = 32
 
-// modelPrefix begins the counters for one model: "model.z:NAME".
+// modelPrefix is the prefix of the counters for one model, such as "model.z:NAME".
 const modelPrefix = "model."
 
 // Sum indices for one model. The first four sums are counts.

@@ -20,7 +20,7 @@ import (
 // Epsilon is the default share of picks withheld in a trial. An even split needs the fewest picks.
 const Epsilon = 0.50
 
-// plannedPrefix begins a planned trial's scope. No arm or category begins with this prefix.
+// plannedPrefix is the prefix of a planned trial's scope. No arm or category has this prefix.
 const plannedPrefix = "t:"
 
 // PlannedScope returns the scope for a trial's entries.

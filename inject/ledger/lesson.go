@@ -122,7 +122,7 @@ func errorPhrase(text string) string {
 	return phrase
 }
 
-// isVolatile reports whether a word is a number, a path or a quotation, which differ from error to error.
+// isVolatile reports whether a word is a number, a path or a quotation. Such words differ from error to error.
 func isVolatile(word string) bool {
 	return !ruleCode.MatchString(word) && strings.ContainsAny(word, "0123456789/\\`'\"*<>{}$=|")
 }

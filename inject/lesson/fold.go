@@ -9,8 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold maps equivalent runes to one rune. Equivalent are the cases of a letter (σ, ς and Σ), the Turkish dotless and
-// dotted i, the variants of an Arabic letter, and a digit in all scripts.
+// fold maps equivalent runes to one rune. The cases of a letter (σ, ς and Σ) are equivalent, as are the Turkish dotless
+// and dotted i, the variants of an Arabic letter, and the forms of a digit in different scripts.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return rune(lowerASCII(byte(r))) //nolint:gosec // r is ASCII

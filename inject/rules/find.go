@@ -87,7 +87,7 @@ func Find(text string) []File {
 		found = append(found, markers[i].find(text)...)
 	}
 	slices.SortStableFunc(found, func(a, b File) int { return cmp.Compare(a.Start, b.Start) })
-	// A frame inside a file is part of the file; it is, for example, a quotation.
+	// A frame inside a file, for example in a quotation, is part of the file.
 	out := found[:0]
 	for _, f := range found {
 		if len(out) == 0 || f.Start >= out[len(out)-1].End {
