@@ -276,7 +276,7 @@ func (r *transcriptReader) addTranscriptError(start int, raw []byte, rec wire.Re
 	r.addLineError(start, location, err)
 }
 
-// describeError returns location with the transcript id. If the text is not JSON, it also returns a JSON decoder's
+// describeError returns location with the transcript id, and err. If the text is not JSON, it returns a JSON decoder's
 // error instead of err, because that error is more precise.
 func describeError(raw []byte, rec wire.Recording, err error, location string) (string, error) {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
