@@ -149,9 +149,6 @@ func (c *toolCall) isEnvelope(v lenientValue) bool {
 func judgeExec(text string, call *toolCall) Judgement {
 	r := call.phrases.unframe(text)
 	if !r.hasCode {
-		if hasAnyPrefix(text, call.phrases.lists["call-fails"]) {
-			return Judgement{Outcome: Error, Rule: "text:call"}
-		}
 		first, _, _ := strings.Cut(r.body, "\n")
 		if code := call.phrases.leadingCode(first); len(first) < 300 && code != 0 {
 			if _, bad := call.phrases.errorMessageRule(first); bad {
@@ -159,7 +156,11 @@ func judgeExec(text string, call *toolCall) Judgement {
 			}
 		}
 	}
-	return judgeExit(r, call)
+	judgement := judgeExit(r, call)
+	if judgement.Outcome == OK && !r.hasCode && hasAnyPrefix(text, call.phrases.lists["call-fails"]) {
+		return Judgement{Outcome: Error, Rule: "text:call"}
+	}
+	return judgement
 }
 
 // judgeExit judges a command by the exit code. If the code is missing, or if a later program in the command line hides

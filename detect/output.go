@@ -159,8 +159,11 @@ func (c *shellCommand) hasOnlyProgramErrors(body string) bool {
 // Exit code 1 of the last program is then an answer: diff found differences, or grep found nothing after another
 // command.
 func (c *shellCommand) answersNo(body string) bool {
-	if !c.readOnly || c.lastProgram == "git" {
+	if !c.readOnly {
 		return false
+	}
+	if c.lastProgram == "git" { // git diff --no-index
+		return strings.HasPrefix(body, "diff --git ")
 	}
 	for line := range strings.SplitSeq(body, "\n") {
 		name, _, ok := strings.Cut(plainLine(line), ":")

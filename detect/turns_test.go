@@ -53,6 +53,7 @@ func TestClassifyTurnReturnsTheFeeling(t *testing.T) {
 		{"it doesnt even start", done, detect.Rejection},
 		{"If the prices don't load, write a note.", done, detect.Neutral},
 		{"Drop all rows that aren't visible.", done, detect.Neutral},
+		{"Write a footer. It must not load fonts.", done, detect.Neutral},
 		{"don't show the prices", done, detect.Correction},
 		{"still no prices at all in the basket", "I took a look at the basket.", detect.Rejection},
 		{"still want to see the prices", done, detect.Neutral},
