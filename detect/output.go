@@ -163,7 +163,7 @@ func (c *shellCommand) answersNo(body string) bool {
 		return false
 	}
 	if c.lastProgram == "git" { // git diff --no-index
-		return strings.HasPrefix(body, "diff --git ")
+		return strings.HasPrefix(strings.TrimSpace(body), "diff --git ")
 	}
 	for line := range strings.SplitSeq(body, "\n") {
 		name, _, ok := strings.Cut(plainLine(line), ":")
