@@ -18,6 +18,8 @@ func TestWaitsForAnEndedTaskAreALoop(t *testing.T) {
 		"a cancelled export, three polls": {repeatSteps(3, status("cancelled")...), false},
 		"a running export":                {repeatSteps(8, status("running")...), false},
 		"a crashed training":              {[]testStep{tail("60", crashed), tail("60", crashed), tail("60", crashed), tail("60", crashed)}, true},
+		"an image that does not exist":    {repeatSteps(4, bash("sleep 60; kubectl get pods", "shop-6d9f7c  0/1  ImagePullBackOff  0  4m")), true},
+		"a pod that starts":               {repeatSteps(8, bash("sleep 60; kubectl get pods", "shop-6d9f7c  0/1  ContainerCreating  0  4m")), false},
 		"a running training":              {repeatSteps(8, tail("60", "step 41 loss 0.7\nstep 42 loss 0.6")), false},
 	} {
 		if got := countLoops(t, tc.steps...) > 0; got != tc.loop {
@@ -36,6 +38,26 @@ func TestWaitBetweenFailedClicksDoesNotEndTheLoop(t *testing.T) {
 	}
 }
 
+// A page that stays the same after a click stays the same after a wait, too.
+func TestWaitBetweenClicksWithoutEffectDoesNotEndTheLoop(t *testing.T) {
+	t.Parallel()
+	const page = "the page of the cart has a button and a total of three items"
+	wait := call("browser_wait_for", `{"time":2}`, "Waited for 2")
+	if got := countLoops(t, click(page), wait, click(page), wait, click(page), wait, click(page)); got == 0 {
+		t.Error("four clicks without an effect: got no loop, want a loop")
+	}
+}
+
+// A scheduler's message asks for the same check again.
+func TestTickOfASchedulerEndsAStreak(t *testing.T) {
+	t.Parallel()
+	check := call("get_state", `{"sensor":"cellar"}`, `{"sensor":"cellar","state":"dry","since":"2025-02-03"}`)
+	tick := userTurn("[tick 06:15] check")
+	if got := countLoops(t, check, tick, check, tick, check, tick, check, tick, check, tick, check); got != 0 {
+		t.Errorf("one check for each tick: got %d loops, want none", got)
+	}
+}
+
 // An agent may run one test many times to see whether it fails by chance.
 func TestRepeatedTestWithBothOutcomesIsNotALoop(t *testing.T) {
 	t.Parallel()
@@ -49,14 +71,20 @@ func TestRepeatedTestWithBothOutcomesIsNotALoop(t *testing.T) {
 func TestLogHeadersAndRandomIDsDoNotHideALoop(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string][2]string{
-		"klog":            {"E1130 11:36:16.943998   39553 memcache.go:265] no route to host", "E1130 11:54:11.525157   4982 memcache.go:265] no route to host"},
-		"mail id":         {"552 message size 48210933 exceeds the limit DSPY3QUSKLX", "552 message size 48210933 exceeds the limit XSFCEBHR1AG"},
-		"a gradle daemon": {"Starting a Gradle Daemon, 2 stopped Daemons could not be reused\nFAILURE: no JDK", "Starting a Gradle Daemon, 3 stopped Daemons could not be reused\nFAILURE: no JDK"},
+		"klog":                {"E1130 11:36:16.943998   39553 memcache.go:265] no route to host", "E1130 11:54:11.525157   4982 memcache.go:265] no route to host"},
+		"mail id":             {"552 message size 48210933 exceeds the limit DSPY3QUSKLX", "552 message size 48210933 exceeds the limit XSFCEBHR1AG"},
+		"a date with minutes": {"checked at 2025-02-03 08:12 UTC: no host is up", "checked at 2025-02-03 08:14 UTC: no host is up"},
+		"a transaction":       {`{"ok":false,"txn":7376,"reason":"no response"}`, `{"ok":false,"txn":2298,"reason":"no response"}`},
+		"a gradle daemon":     {"Starting a Gradle Daemon, 2 stopped Daemons could not be reused\nFAILURE: no JDK", "Starting a Gradle Daemon, 3 stopped Daemons could not be reused\nFAILURE: no JDK"},
 	} {
 		steps := []testStep{bash("./check", lines[0]+"\n\nCommand exited with code 1"), bash("./check", lines[1]+"\n\nCommand exited with code 1")}
 		if got := countLoops(t, append(steps, steps[0])...); got == 0 {
 			t.Errorf("%s: got no loop for three equal failures, want a loop", name)
 		}
+	}
+	const deadlock = "fatal error: all goroutines are asleep - deadlock!\n\nCommand exited with code 2"
+	if got := countLoops(t, bash("./check", deadlock), bash("./check", deadlock)); got == 0 {
+		t.Error("two equal deadlocks of a Go program: got no loop, want a loop")
 	}
 	different := []testStep{bash("./check", "boom in CART9\n\nCommand exited with code 1"), bash("./check", "boom in ROOM7\n\nCommand exited with code 1")}
 	if got := countLoops(t, different...); got != 0 {

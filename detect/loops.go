@@ -89,7 +89,7 @@ func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
 			crossed = true
 		case !sameCall(newest, s):
 			between = append(between, s)
-		case changesResults(between, succeeds, newest.memo.isFinal):
+		case changesResults(between, succeeds, newest.memo.isFinal || newest.memo.traits.isGesture):
 			return count, warnings, sinceWarning
 		case s.batch == newest.batch || s.judgement().Outcome == Pending || s.judgement().Outcome == Refusal:
 		case s.judgement().Outcome != newest.judgement().Outcome || !sameResult(s, newest),

@@ -115,7 +115,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		return loose
 	case "agent":
 		return fmt.Sprint(p.inList(class, text))
-	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "ended", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
+	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "ended", "ended-anywhere", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
 		return callResultForPhrase(p, class, phrase, text)
 	}
 	return fmt.Sprint(p.classifyTurn(text, text, agentAnswer))
@@ -141,6 +141,9 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 		}
 		args, _ := json.Marshal(map[string]string{"command": text})
 		return describeCall("bash", string(args), result)
+	case class == "ended-anywhere":
+		call := p.analyseCall("bash", `{"command":"sleep 5; poll"}`)
+		return fmt.Sprint(call.reportsEnd(text))
 	case class == "ended":
 		call := p.analyseCall("get_job", "{}")
 		return fmt.Sprint(call.reportsEnd(text))

@@ -156,10 +156,8 @@ func klogHeaderLen(line string) int {
 // dateEnd returns the end of the date at offset i. In a file name such as 2006-01-02T15_04_05.log, it includes the
 // time.
 func dateEnd(t string, i int) int {
-	if i += dateLen; t[i+3] == ':' {
-		return i
-	}
-	for i++; i < len(t) && (isDigit(t[i]) || strings.IndexByte("_-.Z", t[i]) >= 0); i++ {
+	i += dateLen
+	for i++; i < len(t) && (isDigit(t[i]) || strings.IndexByte("_-:.Z", t[i]) >= 0); i++ {
 	}
 	return i
 }

@@ -210,7 +210,7 @@ func (c *toolCall) reportsEnd(text string) bool {
 		status, _ := v.get("status", "state")
 		return status.kind == stringValue && c.phrases.inList("ended", strings.ToLower(status.raw))
 	}
-	return c.shell.waits && isExceptionLine(text[strings.LastIndexByte(text, '\n')+1:])
+	return c.shell.waits && (isExceptionLine(text[strings.LastIndexByte(text, '\n')+1:]) || containsAny(text, c.phrases.lists["ended-anywhere"]...))
 }
 
 // mayChangeResults reports whether later results may differ because of this step. That is possible if the step had a

@@ -116,7 +116,7 @@ func isReturnedValue(words string) bool {
 func hasHarnessHeader(words string) bool {
 	const maxHeader = 60
 	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")
-	return ok && strings.HasPrefix(header, "[") && len(header) > 2 && !strings.ContainsAny(header, "#.\n\"{") &&
+	return ok && strings.HasPrefix(header, "[") && len(header) > 2 && !containsAny(strings.ToLower(header), "tick", "heartbeat", "cron") && !strings.ContainsAny(header, "#.\n\"{") &&
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 
