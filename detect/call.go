@@ -58,7 +58,10 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 	}
 	if c.namesProgram() && !strings.HasPrefix(c.command, c.nameWords[0]) {
 		args, _ := c.args.get("args", "arguments", "argv", "goals", "subcommand")
-		words := append(slices.Clone(c.nameWords), c.command, args.text())
+		words := append(slices.Clone(c.nameWords[max(0, len(c.nameWords)-2):]), c.command, args.text())
+		if c.nameListsOf(words[1], "program") {
+			words = words[1:]
+		}
 		for _, arg := range args.vals {
 			words = append(words, arg.text())
 		}
@@ -86,7 +89,7 @@ func (c *toolCall) computePurpose() purpose {
 			return purposeRead
 		}
 		return purposeEdit
-	case c.nameMatches("plan") && !c.nameHas("run", "exec", "upgrade", "change", "cancel", "subscribe"): // not a customer's plan
+	case c.nameMatches("plan") && (!c.nameHas("plan") || len(c.args.keys) == 0 || c.hasNoteArg()) && !c.nameHas("run", "exec", "upgrade", "change", "cancel", "subscribe"): // not a customer's plan
 		return purposePlan
 	case c.namesWait() || c.nameMatches("wait") || c.nameHas("output") && c.nameMatches("waits-for") && !c.nameHas("file"):
 		return purposeWait
@@ -109,6 +112,10 @@ func (c *toolCall) computePurpose() purpose {
 	return purposeOther
 }
 
+func (c *toolCall) hasNoteArg() bool {
+	return slices.ContainsFunc(c.args.keys, func(k string) bool { return c.phrases.isKey("note", k) })
+}
+
 // hasExecName reports whether the tool's name says that the tool runs commands or code.
 func (c *toolCall) hasExecName() bool {
 	return c.nameMatches("exec") || c.nameMatches("runs") && c.nameMatches("run") ||
@@ -118,12 +125,15 @@ func (c *toolCall) hasExecName() bool {
 // namesProgram reports whether the tool's name is a program with a command in the arguments (helm {"command": "helm
 // list"}), or a program and what it does (go_test).
 func (c *toolCall) namesProgram() bool {
-	if len(c.nameWords) == 0 || !c.nameListsOf(c.nameWords[0], "program") {
+	if len(c.nameWords) == 0 {
 		return false
 	}
-	if len(c.nameWords) == 1 {
+	if c.nameListsOf(c.nameWords[len(c.nameWords)-1], "program") {
 		_, hasArgs := c.args.get("args", "arguments", "argv", "goals", "subcommand")
-		return hasArgs || c.commandText() != ""
+		return hasArgs || len(c.nameWords) == 1 && c.commandText() != ""
+	}
+	if !c.nameListsOf(c.nameWords[0], "program") {
+		return false
 	}
 	return len(c.nameWords) == 2 && c.nameListsOf(c.nameWords[1], "program-does")
 }

@@ -318,6 +318,11 @@ func judgeOther(text string, call *toolCall) Judgement {
 	if strings.HasPrefix(text, "Traceback (most recent call last)") {
 		return Judgement{Outcome: Error, Rule: "text:traceback"}
 	}
+	if call.nameMatches("build") || call.nameMatches("test") || call.nameMatches("lint") {
+		if rule, bad := p.outputFailureRule(text); bad {
+			return Judgement{Outcome: Error, Rule: "text:" + rule}
+		}
+	}
 	isPage := call.purpose == purposeWeb || strings.HasPrefix(text, "Address: ")
 	if rule, bad := p.errorPageRule(text, isPage); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}

@@ -233,6 +233,9 @@ func (c *toolCall) saysDoesNotExist(sentence string) bool {
 		switch {
 		case !ok, noun == "":
 		case !slices.Contains(c.nameWords, noun):
+			for _, link := range []string{"named ", "called ", "with the id ", "with id "} {
+				rest = strings.TrimPrefix(rest, link)
+			}
 			name, _, _ := strings.Cut(rest, " ")
 			return lead != "no " && c.hasArgument(name)
 		case startsWithPhrase(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
@@ -263,6 +266,9 @@ func (c *toolCall) hasArgument(text string) bool {
 // changesState reports whether the tool's name says that the tool changes something, that is, whether the first known
 // verb is "create" or a similar one.
 func (c *toolCall) changesState() bool {
+	if n := len(c.nameWords); n > 1 && c.phrases.inList("verb looks", c.nameWords[n-1]) { // hire_search
+		return false
+	}
 	if len(c.nameWords) > 1 && c.phrases.inList("verb first", c.nameWords[0]) {
 		return !slices.ContainsFunc(c.nameWords, func(w string) bool { return c.phrases.inList("verb looks", w) })
 	}

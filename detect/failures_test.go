@@ -294,6 +294,7 @@ func TestToolsNamedAfterAProgramAreJudgedAsCommands(t *testing.T) {
 		{"helm", `{"command":"upgrade shop ./shop"}`, "Release \"shop\" does not exist. Installing it now.\nW0814 warnings.go:70] deprecated\nError: unable to build kubernetes objects", detect.Error},
 		{"git", `{"args":["merge","main"]}`, "Auto-merging cart.go\nCONFLICT (content): Merge conflict in cart.go\nAutomatic merge failed; fix conflicts and then commit the result.", detect.Error},
 		{"read_file", `{"path":"plan.txt"}`, "<files><file><path>plan.txt</path><error>File not found: plan.txt</error></file></files>", detect.Error},
+		{"k8s_helm", `{"args":["upgrade","shop","./shop"]}`, "W0318 warnings.go:70] unknown field\nError: INSTALLATION FAILED: no image", detect.Error},
 		{"git", `{"args":["log","-2"]}`, "commit 4f2a\n\n    cart: a merge failed; fix it", detect.OK},
 	} {
 		if got := detect.Classify(tc.tool, tc.args, tc.text, 0); got.Outcome != tc.want {

@@ -26,8 +26,12 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 		return ""
 	}
 	if !c.changesState() {
-		if c.isLookup() && c.hasMissingObject(v) {
+		_, hasReason := v.get(c.phrases.lists["key why"]...)
+		switch {
+		case (c.isLookup() || !c.hasVerb()) && c.hasMissingObject(v):
 			return "no-such"
+		case hasReason && !c.hasVerb() && !c.returnsRecords() && c.readFields(v, 0).refused:
+			return "not-done"
 		}
 		return ""
 	}
@@ -35,6 +39,13 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 		return "not-done"
 	}
 	return ""
+}
+
+// hasVerb reports whether the tool's name says what the tool does. The tool "position" may look up or change.
+func (c *toolCall) hasVerb() bool {
+	return slices.ContainsFunc(c.nameWords, func(w string) bool {
+		return c.phrases.inList("verb looks", w) || c.phrases.inList("verb changes", w) || c.phrases.inList("verb first", w)
+	})
 }
 
 // readFields returns the evidence in an object's fields. If there is none, it searches the objects inside these fields.

@@ -149,6 +149,9 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(call.reportsEnd(text))
 	case kind == "key" || kind == "runs-on" || kind == "timed-out" || kind == "no-error":
 		call := p.analyseCall("read_it", text)
+		if class == "key note" {
+			return describeCall("my_plan", `{"`+text+`":"x"}`, "")
+		}
 		if class == "key outcome" || class == "key why" || class == "key new-id" {
 			return describeCall("book_tour", "{}", text)
 		}
