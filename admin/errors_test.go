@@ -30,7 +30,7 @@ func TestServerErrorIsLoggedWithRequestID(t *testing.T) {
 			t.Errorf(`Accept %s: got status %d, text %s, want status 503 and a text with "the data could not be deleted completely"`, accept, res.StatusCode, text)
 		}
 		if page := strings.Contains(text, `<nav aria-label="Pages">`); page != (accept == "text/html") {
-			t.Errorf("Accept %s: got a page = %v, want a page only for text/html", accept, page)
+			t.Errorf("Accept %s: got a page: %v, want a page only for text/html", accept, page)
 		}
 		if log := f.log.String(); strings.Count(log, "disk canary") != 1 || id == "" || !strings.Contains(log, "request="+id) {
 			t.Errorf("Accept %s: got request id %q and log %s, want the error once in the log, with this id", accept, id, log)

@@ -116,7 +116,7 @@ func outcomeEffect(x *report.Outcome) *effect {
 
 func outcomeHelp() map[string]string {
 	return map[string]string{
-		"recurrence":  "sessions in which the lesson's error occurs again",
+		"recurrence":  "sessions in which the error that the lesson should prevent occurs again",
 		"errors":      "failed tool calls per session, at most 10",
 		"loops":       "sessions with a repeated call",
 		"corrections": "sessions in which the user corrects or refuses",

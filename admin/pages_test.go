@@ -76,10 +76,10 @@ func TestChartWithoutDailyEffectsShowsHistory(t *testing.T) {
 		f.do(t, "GET", "/", bearer(token))
 	}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The chart shows the values that the dashboard has shown since the server started") {
-		t.Error("the overview has no chart with the values since the start")
+		t.Error("the overview has no chart with the values since the server's start")
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "The chart shows the values that the dashboard has shown since the server started") {
-		t.Error("the lesson page has no chart with the values since the start")
+		t.Error("the lesson page has no chart with the values since the server's start")
 	}
 	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the server started") {
 		t.Error("the overview with window=7d shows the values since the server started")

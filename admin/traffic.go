@@ -10,7 +10,7 @@ import (
 	"precept/store"
 )
 
-// Traffic holds figures over time, by model and by agent. A session counts when it starts.
+// Traffic holds figures over time, by model and by agent. A session is counted at its start time.
 type Traffic struct {
 	Since        time.Time       `json:"since"` // start of the first bucket
 	Until        time.Time       `json:"until"` // end of the last bucket
@@ -63,7 +63,7 @@ type TrafficSum struct {
 const (
 	maxBars    = 72                  // maximum number of buckets, if they are shorter than one day
 	maxBuckets = 120                 // maximum number of buckets, if they last one day or more
-	maxLead    = 31 * 24 * time.Hour // longest empty time shown before the oldest session; no named range is longer
+	maxLead    = 31 * 24 * time.Hour // longest empty time shown before the oldest session; at least as long as every predefined range
 )
 
 // upstreamKind is the prefix for failed replies in SessionItem.Kinds, such as upstream-429.
@@ -123,7 +123,7 @@ func (t *TrafficSum) setAggregates() {
 
 func (t *TrafficSum) sessionsWith(status string) int { return t.statuses[status] }
 
-// computeTraffic returns the selected sessions' traffic. Hours and days begin in zone.
+// computeTraffic returns the selected sessions' traffic. Hours and days are aligned to zone.
 func computeTraffic(r *store.Recent, q *store.SessionQuery, p *Prices, now time.Time, zone *time.Location) Traffic {
 	t := Traffic{Currency: p.Currency, SessionsRead: len(r.Sessions), Complete: r.Complete, Buckets: []TrafficBucket{}, Tenants: []TrafficRow{}}
 	models, agents, priceOf, priceSession := map[string]*TrafficRow{}, map[string]*TrafficRow{}, p.priceFunc(), p.costFunc()

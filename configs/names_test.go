@@ -107,6 +107,6 @@ func TestReloadKeepsValuesThatNeedARestart(t *testing.T) {
 	}
 	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
 	if got, pending := ApplyReload(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {
-		t.Errorf("after a start without learning: got pending keys %v and learning.enabled %v, want learning.enabled pending and false", pending, got.Learning.Enabled)
+		t.Errorf("started without learning: got pending keys %v and learning.enabled %v, want learning.enabled pending and false", pending, got.Learning.Enabled)
 	}
 }

@@ -34,7 +34,7 @@ func TestWaitBetweenFailedClicksDoesNotEndTheLoop(t *testing.T) {
 	failed := call("click_element", `{"index":4}`, "Error: click: Timeout 30000ms exceeded\n- element is not visible")
 	wait := call("wait", `{"seconds":3}`, "waited")
 	if got := countLoops(t, failed, wait, failed, wait, failed, wait, failed, wait, failed, wait, failed); got == 0 {
-		t.Error("six failed clicks with waits between: got no loop, want a loop")
+		t.Error("six failed clicks with waits in between: got no loop, want a loop")
 	}
 }
 

@@ -422,10 +422,10 @@ func TestLoopsFindsOnlyLabelledLoops(t *testing.T) {
 		}
 		want := c.Label == "loop"
 		if got := replay(t, wire.Chat, steps); (len(got) > 0) != want {
-			t.Errorf("%s, requests with history: loops at steps %v, want a loop = %v", c.Name, got, want)
+			t.Errorf("%s, requests with history: loops at steps %v, want a loop: %v", c.Name, got, want)
 		}
 		if got := replayFromCheckpoints(t, steps); (len(got) > 0) != want {
-			t.Errorf("%s, requests without history: loops at steps %v, want a loop = %v", c.Name, got, want)
+			t.Errorf("%s, requests without history: loops at steps %v, want a loop: %v", c.Name, got, want)
 		}
 	}
 }

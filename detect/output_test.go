@@ -172,7 +172,7 @@ func TestClassifyReadsErrorLines(t *testing.T) {
 			isFailure := tc.evidence == failureSummary && place != "before a success" || tc.evidence == errorMessage && place == "at the end"
 			got := detect.Classify("bash", pipedArgs, text, 0)
 			if (got.Outcome == detect.Error) != isFailure || isFailure && got.Rule != "text:"+tc.rule {
-				t.Errorf("%q %s: got outcome %s (rule %q), want an error = %t (rule text:%s)", tc.line, place, got.Outcome, got.Rule, isFailure, tc.rule)
+				t.Errorf("%q %s: got outcome %s (rule %q), want an error: %t (rule text:%s)", tc.line, place, got.Outcome, got.Rule, isFailure, tc.rule)
 			}
 		}
 	}
@@ -241,7 +241,7 @@ func TestTracebackAtTheEndIsAFailure(t *testing.T) {
 		"node version before nine lines": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
 	} {
 		if got := detect.Classify("bash", pipedArgs, tc.text, 0); (got.Outcome == detect.Error) != tc.isFailure {
-			t.Errorf("%s: got outcome %s (rule %q), want an error = %t", name, got.Outcome, got.Rule, tc.isFailure)
+			t.Errorf("%s: got outcome %s (rule %q), want an error: %t", name, got.Outcome, got.Rule, tc.isFailure)
 		}
 	}
 }
@@ -261,7 +261,7 @@ func TestErrorLineInPrintedSourceIsNotAFailure(t *testing.T) {
 		"no line numbered":            {"a\nb\nc\nerror: boom", true},
 	} {
 		if got := detect.Classify("bash", pipedArgs, tc.text, 0); (got.Outcome == detect.Error) != tc.isFailure {
-			t.Errorf("%s: got outcome %s (rule %q), want an error = %t", name, got.Outcome, got.Rule, tc.isFailure)
+			t.Errorf("%s: got outcome %s (rule %q), want an error: %t", name, got.Outcome, got.Rule, tc.isFailure)
 		}
 	}
 }
@@ -271,7 +271,7 @@ func TestShellErrorsInHalfOfTheLinesAreAFailure(t *testing.T) {
 	for n, isFailure := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
 		text := "step 1\n" + strings.Repeat(shellError, n) + strings.Repeat("step\n", 5)
 		if got := detect.Classify("bash", pipedArgs, text, 0); (got.Outcome == detect.Error) != isFailure {
-			t.Errorf("%d shell error lines and 6 other lines: got outcome %s (rule %q), want an error = %t", n, got.Outcome, got.Rule, isFailure)
+			t.Errorf("%d shell error lines and 6 other lines: got outcome %s (rule %q), want an error: %t", n, got.Outcome, got.Rule, isFailure)
 		}
 	}
 }

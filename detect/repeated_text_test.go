@@ -18,8 +18,8 @@ func textTurns(texts ...string) []any {
 }
 
 // An agent without declared tools writes a call as a JSON object or a code block, and sends the result as a user
-// message. A person can also write such messages. Therefore code blocks and successes must be repeated more often than
-// failed objects before they are a loop.
+// message. A person can also write such messages. Therefore a code block, or a call that succeeded, must recur more
+// often than a failed JSON call before it counts as a loop.
 func TestRepeatedTextCallsAreALoop(t *testing.T) {
 	const (
 		object = `{"request": "fetch", "url": "http://a.test/x"}`
@@ -44,7 +44,7 @@ func TestRepeatedTextCallsAreALoop(t *testing.T) {
 		"an object that failed twice, with different durations": {
 			[]string{object, failed + " (12 ms)", object, failed + " (31 ms)"}, true,
 		},
-		"an object that failed twice, a different object between": {
+		"an object that failed twice, with a different object in between": {
 			[]string{object, failed, other, "<html>", object, failed}, true,
 		},
 		"two different objects that failed": {
@@ -55,7 +55,7 @@ func TestRepeatedTextCallsAreALoop(t *testing.T) {
 		"failures that differ": {
 			[]string{object, failed, object, "Error: connection refused"}, false,
 		},
-		"a user who writes continue":           {repeat(4, fence, "continue"), false},
+		`a user who writes "continue"`:         {repeat(4, fence, "continue"), false},
 		"a code block that failed twice":       {repeat(2, fence, failed), false},
 		"a code block that failed three times": {repeat(3, fence, failed), true},
 		"two different code blocks that failed": {
@@ -72,7 +72,7 @@ func TestRepeatedTextCallsAreALoop(t *testing.T) {
 			req := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tc.texts...)})
 			loops := new(detect.Results).Loops(req, nil, nil)
 			if (len(loops) > 0) != tc.want {
-				t.Errorf("Loops = %+v, want a loop = %t", loops, tc.want)
+				t.Errorf("Loops = %+v, want a loop: %t", loops, tc.want)
 			}
 			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
 			req = parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tc.texts...), "tools": tools})

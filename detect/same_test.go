@@ -295,7 +295,7 @@ func TestCallsWithDifferentPicturesAreNotALoop(t *testing.T) {
 			}
 			inspected := slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Kind == detect.KindLoop })
 			if (loops > 0) != samePicture || inspected != samePicture {
-				t.Errorf("picture in the %s, same picture = %v: Loops found %d loops, Inspect found a loop = %v, want a loop = %[2]v", name, samePicture, loops, inspected)
+				t.Errorf("picture in the %s, same picture = %v: Loops found %d loops, Inspect found a loop: %v, want %[2]v", name, samePicture, loops, inspected)
 			}
 		}
 	}

@@ -180,7 +180,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"four failures, a success":               {inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom\n\nCommand exited with code 0"), false},
 		"five pages, a failure":                  {inShell("./show", page, page, page, page, page, page+failed), false},
 		"five pages, a failure in between":       {inShell("./show", page, page, page, page+failed, page, page), false},
-		"a screen with a read between":           {insertBeforeLast(sameScreens, call("read", `{"path":"a.c"}`, "long n;")), true},
+		"a screen with a read in between":        {insertBeforeLast(sameScreens, call("read", `{"path":"a.c"}`, "long n;")), true},
 		"a screen after the same tool waited":    {insertBeforeLast(inShell("cat", page, page, page, page, page), bash("sleep 5; cat b", page)), false},
 		"edits with a long confirmation":         {editSteps(7), false},
 		"a REPL without output":                  {inRepl("", "", "", "", "", "", ""), false},
@@ -198,7 +198,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"one failure from five programs":         {[]testStep{failedBash("./a x"), failedBash("./b x"), failedBash("./c x"), failedBash("./d x"), failedBash("./e x")}, false},
 		"tests with the same failed test":        {failingTests, false},
 		"a game with two tools":                  {append(gameMoves[:3:3], withTool("adventure", gameMoves[3:]...)...), false},
-		"a screen with two reads between":        {append(append(sameScreens[:1:1], listings(2)...), sameScreens[1:]...), true},
+		"a screen with two reads in between":     {append(append(sameScreens[:1:1], listings(2)...), sameScreens[1:]...), true},
 		"a screen with one read twice":           {append(append(append(sameScreens[:1:1], listings(1)...), sameScreens[1]), append(listings(1), sameScreens[2:]...)...), true},
 		"a walk seen 38 steps before":            {append(append(walk[:2:2], listings(32)...), walk[2:]...), true},
 		"a walk seen 39 steps before":            {append(append(walk[:2:2], listings(33)...), walk[2:]...), false},
@@ -214,16 +214,16 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if n := countLoops(t, tc.steps...); n > 0 != tc.loop {
-				t.Errorf("Inspect: %d loops, want a loop = %v", n, tc.loop)
+				t.Errorf("Inspect: %d loops, want a loop: %v", n, tc.loop)
 			}
 			if got := replay(t, wire.Chat, tc.steps); len(got) > 0 != tc.loop {
-				t.Errorf("growing requests: loops at steps %v, want a loop = %v", got, tc.loop)
+				t.Errorf("growing requests: loops at steps %v, want a loop: %v", got, tc.loop)
 			}
 			if slices.ContainsFunc(tc.steps, func(s testStep) bool { return s.sameAnswer }) {
 				return // replayFromCheckpoints can only send one call in each request
 			}
 			if got := replayFromCheckpoints(t, tc.steps); len(got) > 0 != tc.loop {
-				t.Errorf("requests without history: loops at steps %v, want a loop = %v", got, tc.loop)
+				t.Errorf("requests without history: loops at steps %v, want a loop: %v", got, tc.loop)
 			}
 		})
 	}

@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// headSection is a registered section that occurs in the request's head, which is the texts before the model's first
+// headSection is a registered section that occurs in the request's head, that is, in the texts before the model's first
 // answer (wire.Request.Head).
 type headSection struct {
 	section *rules.RegisteredSection
@@ -21,10 +21,10 @@ type headSection struct {
 	isCut   bool // the random decision was to remove the section; false before the decision
 }
 
-// cutSections plans which rules sections are removed. If the unit (the run, or a session outside a run) started after
-// the measurement began, the first turn with a section decides at random for the unit. All later requests repeat the
-// decision. A section stays unless the head contains exactly one copy. If the head is longer than rules.MaxHead, all
-// sections stay.
+// cutSections plans which rules sections are removed. If the unit (a run, or a session outside a run) started after the
+// measurement began, the unit's first turn with a section decides at random whether the unit loses the section. All
+// later requests repeat the decision. A section stays unless the head contains exactly one copy. If the head is longer
+// than rules.MaxHead, all sections stay.
 func (w *work) cutSections() {
 	registry := w.input.Rules
 	if registry == nil || len(registry.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.NoDeletions {
@@ -54,7 +54,7 @@ func (w *work) cutSections() {
 	w.planCuts(located, head)
 }
 
-// removableSections returns the sections that an earlier decision cuts, and the sections about which this turn decides.
+// removableSections returns the sections that an earlier decision removed, and the sections that this turn decides on.
 func (w *work) removableSections(registry *rules.Registry) (found []headSection) {
 	mayFlip := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.NoLearning && !w.isExcluded()
 	w.withUnitRecord(func(u *session.Record) {
@@ -155,8 +155,8 @@ func (w *work) flipSections(found []headSection) {
 	}
 }
 
-// planCuts plans to remove sections, and headings that are left without content. A passage keeps its sections if a part
-// would otherwise be empty.
+// planCuts plans the removal of sections and of any headings left without content. A passage keeps its sections if a
+// part would otherwise be empty.
 func (w *work) planCuts(found []headSection, head []wire.Passage) {
 	for i := range head {
 		var cuts []rules.Span

@@ -88,9 +88,9 @@ func (q *commandQueue) run(ctx context.Context) error {
 	for {
 		select {
 		case <-q.wake:
-			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandTimeout bounds the time
+			q.executeAll() //nolint:contextcheck // a shutdown does not cancel a command; commandTimeout bounds the time
 		case <-ctx.Done():
-			q.executeAll() //nolint:contextcheck // a stop does not cancel a command; commandTimeout bounds the time
+			q.executeAll() //nolint:contextcheck // a shutdown does not cancel a command; commandTimeout bounds the time
 			return nil
 		}
 	}

@@ -125,8 +125,8 @@ func (c *ConsultationCounter) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			// A lost count does not make the stop fail. The first call might only repeat the unconfirmed batch, so a
-			// second call sends the newer counts.
+			// A lost count does not make the shutdown fail. The first call might only repeat the unconfirmed batch, so
+			// a second call sends the newer counts.
 			for range 2 {
 				_ = c.save(context.WithoutCancel(ctx))
 			}

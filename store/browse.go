@@ -82,7 +82,7 @@ const (
 // SessionList is the result of a SessionQuery.
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
-	Next        string        `json:"next,omitempty"` // value of after for the next query; even a short page can have one
+	Next        string        `json:"next,omitempty"` // the "after" parameter for the next query; may be set even if the page is short
 	RowsRead    int           `json:"looked_at"`      // sessions read, not counting runs
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest session read
 	NewestStart *time.Time    `json:"up_to"`          // start of the newest session read
@@ -114,7 +114,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 		if err != nil {
 			return b.out, err
 		}
-		if surplus > 0 { // a later query can continue only after a whole page, so read a shorter page
+		if surplus > 0 { // a later query continues where a page ends, so end the page at the last listed session
 			within.Limit = len(page.List) - surplus
 			page, err = a.backend.ListSessions(ctx, q.Tenant, within)
 			b.out.Next = page.Next
@@ -252,7 +252,8 @@ func (a *Archive) BrowseOrdered(ctx context.Context, recent *Recent, q *SessionQ
 	return out, nil
 }
 
-// orderedPrefix is the start of a position in an ordered list. The rest is the number of sessions before the page.
+// orderedPrefix begins the position string (Next, After) of an ordered list. The rest of the string is the number of
+// sessions before the page.
 const orderedPrefix = "n"
 
 func (q *SessionQuery) hasFilters() bool {
@@ -312,7 +313,7 @@ type SampleItem struct {
 // SampleList is the result of a SampleQuery.
 type SampleList struct {
 	Samples  []SampleItem `json:"samples"`
-	Next     string       `json:"next,omitempty"` // value of after for the next query; even a short page can have one
+	Next     string       `json:"next,omitempty"` // the "after" parameter for the next query; may be set even if the page is short
 	RowsRead int          `json:"looked_at"`      // samples read
 }
 

@@ -88,7 +88,7 @@ func (s *deliverer) runRound(ctx context.Context, now time.Time) {
 	if now.Before(s.due.retry) {
 		return
 	}
-	// A stop must not interrupt a write in progress; the write has a time limit.
+	// A shutdown must not interrupt a write in progress; the write has a time limit.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
 	s.err = s.deps.guard.RunErr(label.StepDeliver, func() error {

@@ -87,8 +87,8 @@ func TestLostOptOutMarksAreRepeated(t *testing.T) {
 	})
 }
 
-// After a stop, the next process cannot repeat the deletion. A store without direct writes need not wait, because the
-// outbox has all rows.
+// After a shutdown, the next process cannot repeat the deletion. A store without direct writes need not wait, because
+// the outbox has all rows.
 func TestStopAwaitsReplicasAfterADirectWrite(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"deletion": 1, "no deletion": 0} {
@@ -101,7 +101,7 @@ func TestStopAwaitsReplicasAfterADirectWrite(t *testing.T) {
 			}
 			backend.failNext("await replicas", 1, errDown)
 			f.end()
-			checkEqual(t, "reports after a stop with "+name, reports, want)
+			checkEqual(t, "reports after a shutdown with "+name, reports, want)
 		})
 	}
 }

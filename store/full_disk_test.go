@@ -243,9 +243,9 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 		disk.Fill(t, 0)
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
-	checkAtMost(t, "stored exchanges before the stop", f.exchangeCount(sessionID("s")), counts.offered-1)
+	checkAtMost(t, "stored exchanges before shutdown", f.exchangeCount(sessionID("s")), counts.offered-1)
 	_ = f.drain() // the full disk's error
-	checkEqual(t, "stored exchanges after the stop", f.exchangeCount(sessionID("s")), counts.offered)
+	checkEqual(t, "stored exchanges after shutdown", f.exchangeCount(sessionID("s")), counts.offered)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), counts.account())
 }
 

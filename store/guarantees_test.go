@@ -91,11 +91,11 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 		checkAccount(t, "account", f.account(true), "2 = 1 + 1 + 0")
 		for next, i := f, 0; i < 2; i++ {
 			next = next.crash(nil)
-			checkAccount(t, "account before the start", accountText(next.balancedAccount(false)), "2 = 1 + 0 + 1")
+			checkAccount(t, "account before the restart", accountText(next.balancedAccount(false)), "2 = 1 + 0 + 1")
 			next.run()
 			time.Sleep(durableAfter)
 			next.checkStored("s", "1 complete", "2 incomplete")
-			checkAccount(t, "account after the start", next.account(true), "2 = 1 + 0 + 1")
+			checkAccount(t, "account after the restart", next.account(true), "2 = 1 + 0 + 1")
 		}
 		f.endTurn(x, start) // crash copied the directory; the first store still runs
 		time.Sleep(durableAfter)

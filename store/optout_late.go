@@ -31,8 +31,8 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Ex
 	}
 }
 
-// AllowSample reports whether a sample can be shown or exported. It removes feedback text that might be about an
-// opted-out turn from the sample.
+// AllowSample reports whether a sample can be shown or exported. It removes from the sample any feedback text that
+// might be about an opted-out turn.
 func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	if l.rules.HidesSample(m, l.exchanges, l.checkedBefore) {
 		return false

@@ -43,7 +43,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 		if err := f.drain(); err != nil {
 			t.Fatal(err)
 		}
-		checkAccount(t, "account after the stop", f.account(false), "4 = 4 + 0 + 0")
+		checkAccount(t, "account after shutdown", f.account(false), "4 = 4 + 0 + 0")
 	})
 }
 
@@ -210,7 +210,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	f.deleteSession("new")
 	f = f.restart(withSharedBackend(&shared, "four"))
 	f.deliverFor(time.Second)
-	checkList(t, "turns delivered again after a stop", f.storedTurns("new"), []string{"1 complete", "2 complete"})
+	checkList(t, "turns delivered again after a shutdown", f.storedTurns("new"), []string{"1 complete", "2 complete"})
 	checkAccount(t, "account", f.account(true), "4 = 4 + 0 + 0")
 	checkList(t, "failed steps", f.takeFailures(), nil)
 	f.checkMemoryIsFree()

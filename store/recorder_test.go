@@ -57,7 +57,7 @@ func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	checkEqual(t, "stored turns after the stop", f.storedTurnCount(id), 6)
+	checkEqual(t, "stored turns after shutdown", f.storedTurnCount(id), 6)
 }
 
 func TestMemoryForExchangesIsLimited(t *testing.T) {
@@ -212,7 +212,7 @@ func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) 
 	}
 }
 
-// One of five exchanges makes a step panic, while the store records the exchange, or at the start after a crash. The
+// One of five exchanges makes a step panic, while the store records the exchange, or at startup after a crash. The
 // other exchanges are stored. The dead letter (the entry about the dropped exchange) contains no personal data.
 func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 	t.Parallel()

@@ -17,8 +17,8 @@ import (
 // by then.
 const tombstoneAge = 24 * time.Hour
 
-// futureAge limits how far ahead of the clock content can be. Content further ahead was written before the clock was
-// set back.
+// futureAge is how far ahead of the clock the time of content may be. Content further ahead was written before the
+// clock was set back.
 const futureAge = time.Minute
 
 // tombstones holds the ids of deleted sessions and the names of deleted tenants, so that no request in progress stores
@@ -54,7 +54,7 @@ func (t *tombstones) finish(e *session.Erasure) {
 
 // set sets an erasure's tombstones. The caller holds mu.
 func (t *tombstones) set(e *session.Erasure, number uint64) {
-	at := e.At.UTC() // without the monotonic reading, which would hide from correctClock that the clock was set back
+	at := e.At.UTC() // strips the monotonic reading; with it, correctClock could not see that the clock was set back
 	if len(e.IDs) == 0 {
 		t.tenants[e.Tenant] = tombstone{at, at, number}
 	}
@@ -82,8 +82,8 @@ func (t *tombstones) finishedErasures() uint64 {
 	return t.finished
 }
 
-// erasedSince reports whether an erasure might have missed a write in progress: an erasure of the session or its tenant
-// is running, or has ended since finishedErasures returned finished.
+// erasedSince reports whether an erasure might have missed a write in progress. It returns true if an erasure of the
+// session or its tenant is running, or has ended since the finishedErasures call that returned the number finished.
 func (t *tombstones) erasedSince(finished uint64, tenant string, id session.ID) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -129,15 +129,15 @@ func (t *tombstones) covers(tenant, id string, contentTime time.Time) bool {
 	return ok && t.coversTime(stone, contentTime)
 }
 
-// coversTime reports whether content is older than a deletion. Content from the future was written before the clock was
-// set back, so the deletion's original time decides. The caller holds mu.
+// coversTime reports whether content is older than a deletion. Content with a future time was written before the clock
+// was set back, so coversTime compares it with the deletion's original time. The caller holds mu.
 func (t *tombstones) coversTime(stone tombstone, contentTime time.Time) bool {
 	fromFuture := contentTime.After(t.now.Add(futureAge))
 	return !contentTime.After(stone.deletedAt) || fromFuture && !contentTime.After(stone.originalTime)
 }
 
-// correctClock sets deletion times in the future to now. Such times come from a clock that was ahead, and would drop
-// new content.
+// correctClock sets deletion times in the future to now. Such times come from a clock that was ahead. If they stayed,
+// new content would be dropped.
 func (t *tombstones) correctClock(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

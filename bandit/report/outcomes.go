@@ -55,7 +55,7 @@ type Outcome struct {
 	Hi           *float64 `json:"hi"`
 	Unit         string   `json:"unit"` // share (0.05 means 5 of 100 sessions), errors/10 (failed calls divided by 10), or percent (change in the geometric mean of 1 + x)
 	Verdict      Finding  `json:"verdict"`
-	NeedsPicks   int64    `json:"needs_picks"` // picks until a verdict is likely; 0 with a verdict
+	NeedsPicks   int64    `json:"needs_picks"` // picks until a verdict is likely; 0 once there is a verdict
 	EFewer       float64  `json:"e_fewer"`     // current e-value for a fall, capped at 1e12
 	EMore        float64  `json:"e_more"`      // current e-value for a rise, capped at 1e12
 	P            *float64 `json:"p"`           // level at which the interval would exclude 0

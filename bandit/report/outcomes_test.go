@@ -47,7 +47,7 @@ func mustOutcome(t *testing.T, row *report.Row, name string) report.Outcome {
 }
 
 // The lesson "good" prevents the error and costs tokens. No session has a reward. NeedsPicks is the number of further
-// picks (sessions for which the lesson is chosen) until a verdict is likely, and 0 with a verdict.
+// picks (sessions for which the lesson is chosen) until a verdict is likely, and 0 once there is a verdict.
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()

@@ -221,7 +221,7 @@ type Row struct {
 	Epsilon        float64        `json:"epsilon"`         // probability of withholding the next picks
 	Verdict        Verdict        `json:"verdict"`
 	Advice         string         `json:"advice"`                     // next action after the verdict
-	NeedsPicks     int64          `json:"needs_picks"`                // rewarded picks until a verdict is likely; 0 with a verdict
+	NeedsPicks     int64          `json:"needs_picks"`                // rewarded picks until a verdict is likely; 0 once there is a verdict
 	Needs3Points   int64          `json:"needs_3_points"`             // rewarded picks until the half-width is 3 points
 	PerWeek        float64        `json:"picks_per_week"`             // rewarded picks, over the last four weeks
 	Weeks          *float64       `json:"weeks_to_verdict"`           // weeks until needs_picks at this rate; null: no picks

@@ -76,7 +76,7 @@ func TestPropensityIsInjectionFrequency(t *testing.T) {
 	}
 }
 
-// Changing a clone leaves the original unchanged.
+// Pick and Match find only their own entries. Changing a clone leaves the original unchanged.
 func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	a := sampleAssignment()
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
@@ -86,7 +86,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 		t.Errorf("Match(out@1) = %+v, %v, want MatchEffect 0.05, true", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
-		t.Error("Pick found a match without a pick")
+		t.Error(`Pick("not") found a lesson that matched but was not picked`)
 	}
 	if _, ok := a.Match(trial.LoopArm); ok {
 		t.Error("Match found the loop warning")
@@ -180,7 +180,8 @@ func TestMergeKeepsEarlierLessonText(t *testing.T) {
 	}
 }
 
-// A session with a measured section of a rules file is left out of the comparison of treated with control sessions.
+// A session that contains a measured section of a rules file does not count when treated sessions are compared with
+// control sessions.
 func TestSessionWithMeasuredSectionCountsOnlyForArms(t *testing.T) {
 	global := []string{trial.FieldInjected, trial.FieldWithheld, "z", "zz", "added", "billed0", "billed1", "read0", "read1"}
 	for _, control := range []bool{false, true} {
@@ -192,7 +193,7 @@ func TestSessionWithMeasuredSectionCountsOnlyForArms(t *testing.T) {
 			a.HasMeasuredRules = measured
 			compared, arms := 0, 0
 			if leftOut := deltaValue(a.ClosingDeltas(), "", "beside", 0); leftOut > 0 != measured {
-				t.Errorf("control %t, measured section %t: %v sessions counted as left out, want more than 0 only with a section",
+				t.Errorf("control %t, measured section %t: %v sessions counted as left out, want more than 0: %[2]t",
 					control, measured, leftOut)
 			}
 			for _, d := range slices.Concat(a.ClosingDeltas(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
@@ -204,7 +205,7 @@ func TestSessionWithMeasuredSectionCountsOnlyForArms(t *testing.T) {
 				}
 			}
 			if arms == 0 || compared > 0 == measured {
-				t.Errorf("control %t, measured section %t: %d comparison deltas, want some only without a section; %d arm deltas, want some", control, measured, compared, arms)
+				t.Errorf("control %t, measured section %t: %d comparison deltas, want at least one: %t; %d arm deltas, want at least one", control, measured, compared, !measured, arms)
 			}
 		}
 	}

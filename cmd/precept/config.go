@@ -174,7 +174,7 @@ func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 const maxSecret = 64 << 10
 
 // readSecret reads a file named by a variable such as PRECEPT_STORE_URL_FILE. It refuses pipes and devices, which could
-// block the start.
+// block startup.
 func readSecret(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {

@@ -173,13 +173,13 @@ func unknownKindFindings(l *Lesson) []Finding {
 	for i, kind := range l.Trigger.ErrorKinds {
 		if nearest, known := detect.NearestKind(kind); !known {
 			out = append(out, newFinding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.error_kinds[%d]", i),
-				"%q is not an error kind, so it never fires; the most similar kind is %s, and docs/LESSONS.md lists all", kind, nearest))
+				"%q is not an error kind, so it never fires; the most similar kind is %s; docs/LESSONS.md lists all kinds", kind, nearest))
 		}
 	}
 	for i, kind := range l.Trigger.RequestKinds {
 		if nearest, known := request.Nearest(kind); !known {
 			out = append(out, newFinding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.request_kinds[%d]", i),
-				"%q is not a request kind, so it never fires; the most similar kind is %s, and docs/LESSONS.md lists all", kind, nearest))
+				"%q is not a request kind, so it never fires; the most similar kind is %s; docs/LESSONS.md lists all kinds", kind, nearest))
 		}
 	}
 	return out

@@ -90,7 +90,7 @@ func TestErrorKindsAreParsedAndEdited(t *testing.T) {
 		t.Fatalf("Edit = %+v, %v, want the kind timeout", edited, err)
 	}
 	if edited.ContentHash == l.ContentHash {
-		t.Errorf("content hash after the error kinds changed = %s, want another hash", edited.ContentHash)
+		t.Errorf("content hash after the error kinds changed = %s, want a different hash", edited.ContentHash)
 	}
 }
 

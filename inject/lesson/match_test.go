@@ -221,15 +221,15 @@ func TestBookHashDependsOnLessonsNotOrder(t *testing.T) {
 	a, b := lessonWithKeywords("a-a", "x y"), lessonWithKeywords("b-b", "y z")
 	want := NewBook([]*Lesson{b, a}).Hash()
 	if NewBook([]*Lesson{a, b}).Hash() != want {
-		t.Error("Hash(lessons in another order): got another hash, want an equal hash")
+		t.Error("Hash is different for the lessons in a different order, want the same hash")
 	}
 	c := *b
 	c.State = Benched
 	if NewBook([]*Lesson{a, &c}).Hash() == want {
-		t.Error("Hash after a lesson's state changed: got an equal hash, want another hash")
+		t.Error("Hash is the same after a lesson's state changed, want a different hash")
 	}
 	if NewBook(nil).Hash() == want || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
-		t.Error("empty book has another book's hash, or matches")
+		t.Error("the empty book has the hash of a book with lessons, or matches a text")
 	}
 	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
 		t.Errorf("two lessons with the slug a-a: the book has %+v, want the first by path", l)
@@ -384,8 +384,8 @@ func FuzzGlob(f *testing.F) {
 	})
 }
 
-// If a match needs more work than maxWork, no lesson matches. A text that repeats a phrase of 3000 lessons needs less
-// work.
+// If a match needs more work than maxWork, no lesson matches. A text that repeats a phrase that 3000 lessons
+// share stays within maxWork.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {

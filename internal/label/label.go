@@ -1,6 +1,6 @@
 // Package label declares the values for metric labels and log fields that name a step or a reason.
 //
-// For each type, a function lists all constants. The metrics create a series for each constant at the start, because
+// For each type, a function lists all constants. The metrics create a series for each constant at startup, because
 // Prometheus's increase() does not see a new series' first event.
 package label
 

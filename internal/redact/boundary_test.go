@@ -119,7 +119,7 @@ func TestCardIsRedactedOnlyInIssuedRanges(t *testing.T) {
 			want := strings.Contains(" "+lengths+" ", fmt.Sprintf(" %d ", length))
 			got := redact.New(true).Text("card " + number + " is")
 			if (got == "card [REDACTED:card:1] is") != want {
-				t.Errorf("prefix %s, %d digits: Text = %q, want a card placeholder = %v", prefix, length, got, want)
+				t.Errorf("prefix %s, %d digits: Text = %q, want a card placeholder: %v", prefix, length, got, want)
 			}
 			wrong := number[:length-1] + string('0'+(number[length-1]-'0'+1)%10)
 			if got := redact.New(true).Text("x=" + wrong + ";"); strings.Contains(got, ":card:") {

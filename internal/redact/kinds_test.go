@@ -32,7 +32,7 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 			}
 			secretsOnly := New(false).Text(x.in)
 			if redacted := secretsOnly != x.in; redacted != (x.out != "" && !row.personal) {
-				t.Errorf("%s: redactor for secrets only: Text(%q) = %q, want a change = %v", row.name, x.in, secretsOnly, x.out != "" && !row.personal)
+				t.Errorf("%s: redactor for secrets only: Text(%q) = %q, want a change: %v", row.name, x.in, secretsOnly, x.out != "" && !row.personal)
 			}
 			hasExample = hasExample || strings.Contains(x.out, Placeholder+row.name+":1]")
 		}

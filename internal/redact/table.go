@@ -2,16 +2,16 @@ package redact
 
 import "bytes"
 
-// This file finds secrets in tables with a heading: CSV, Markdown, psql output, and SQL INSERT. If the heading contains
-// a secret's name, the values in the column are secrets. A Kubernetes Secret manifest is read as a table without a
-// heading.
+// This file finds secrets in tables with a heading: CSV, Markdown, psql output, and SQL INSERT. If a column's heading
+// names a kind of secret, the values in that column are secrets. A Kubernetes Secret manifest is read as a table
+// without a heading.
 
 type column struct {
 	index int // number of fields before the column
 	class keyClass
 }
 
-// openTable is the table that the scan is in. The scan stops at rows only while a table is open.
+// openTable is the table that the scan is in. The scan examines the starts of rows only while a table is open.
 type openTable struct {
 	rowAnchor        uint64 // 0 means no open table
 	isInsert         bool   // each row is in brackets instead of on its own line
@@ -24,7 +24,7 @@ type openTable struct {
 	columnCount      int
 }
 
-// maxRowBytes is the maximum length in bytes of a heading, and of any other line except a row.
+// maxRowBytes limits how many bytes of a heading, or of a line outside a table, are searched. Rows have no limit.
 const maxRowBytes = 512
 
 // markColumn adds a column to the open table if the name text[start:end] is a field in a heading.

@@ -93,7 +93,7 @@ func TestCorrectionRequiresSimilarArguments(t *testing.T) {
 		s.addTurn(callReply("c2", "run", tc.worked), resultJSON("c1", "error: no"))
 		s.addTurn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 		if got := strings.Contains(families(sample.Build(s.session)), sample.ErrorCorrection); got != tc.corrects {
-			t.Errorf("%s after the failed %s: got a correction = %v, want %v", tc.worked, tc.failed, got, tc.corrects)
+			t.Errorf("%s after the failed %s: got a correction: %v, want %v", tc.worked, tc.failed, got, tc.corrects)
 		}
 	}
 }

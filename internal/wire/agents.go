@@ -28,7 +28,7 @@ type agentFormat struct {
 type textResult struct {
 	text           string
 	failed         bool
-	mayBeSeparated bool // other messages may be between the answer with the call and the result
+	mayBeSeparated bool // other messages may come between the answer that contains the call and its result
 
 	call     *Call                                 // set if the result text contains the call
 	findCall func(answer string) (c Call, ok bool) // parses the call in the answer before the result; may be nil

@@ -102,7 +102,7 @@ func TestParseCacheEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 	}
 	for n, want := range map[int]bool{0: true, 1: false, 2: true, maxBucketCheckpoints: true} {
 		if k := m.findCheckpoint(checkpointKey(m, 1, Chat, body(n)), body(n)); (k != nil) != want {
-			t.Errorf("body %d: got a checkpoint = %v, want %v", n, k != nil, want)
+			t.Errorf("body %d: got a checkpoint: %v, want %v", n, k != nil, want)
 		}
 	}
 	m.size += maxCacheEntries // as if the cache were full

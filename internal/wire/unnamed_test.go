@@ -104,7 +104,7 @@ func TestEchoKeyForReturnedText(t *testing.T) {
 		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": tc.returned}, map[string]string{"role": "user", "content": "so"}}})))
 		keys := replyKeys(tc.reply, tc.prefilled)
 		if got := slices.ContainsFunc(r.EchoKeys(0), func(k string) bool { return slices.Contains(keys, k) }); got != tc.known {
-			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key = %v, want %v", tc.reply, tc.prefilled, tc.returned, got, tc.known)
+			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key: %v, want %v", tc.reply, tc.prefilled, tc.returned, got, tc.known)
 		}
 	}
 	listed := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{

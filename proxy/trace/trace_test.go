@@ -219,7 +219,7 @@ func TestSamplingFollowsTraceparent(t *testing.T) {
 	}
 }
 
-// If the collector hangs, spans beyond the queue are dropped and counted, and the stop takes a bounded time.
+// If the collector hangs, spans beyond the queue are dropped and counted, and stop takes a bounded time.
 func TestHangingCollectorDoesNotBlock(t *testing.T) {
 	release := make(chan struct{})
 	c := newCollector(t, func(int, http.ResponseWriter) { <-release })
@@ -236,11 +236,11 @@ func TestHangingCollectorDoesNotBlock(t *testing.T) {
 		tr.Start(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Facts{})
 	}
 	if d := tr.Dropped(); d < all-maxSpans {
-		t.Errorf("%d of %d spans dropped before the stop, want at least %d", d, all, all-maxSpans)
+		t.Errorf("%d of %d spans dropped before stop, want at least %d", d, all, all-maxSpans)
 	}
 	stop()
 	if tr.Sent() != 0 || tr.Dropped() != all || len(reports) == 0 {
-		t.Errorf("after the stop: Sent() = %d, Dropped() = %d, want 0 and %d; reported errors = %q, want at least one", tr.Sent(), tr.Dropped(), all, reports)
+		t.Errorf("after stop: Sent() = %d, Dropped() = %d, want 0 and %d; reported errors = %q, want at least one", tr.Sent(), tr.Dropped(), all, reports)
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	maxSpans     = 2048             // spans neither sent nor dropped
 	sendInterval = 2 * time.Second  // maximum time before a batch is sent
 	sendTimeout  = 20 * time.Second // maximum time to send one batch, including retries
-	stopTimeout  = 3 * time.Second  // maximum time to send all batches at a stop
+	stopTimeout  = 3 * time.Second  // maximum time to send all batches at shutdown
 )
 
 // Options configure a Tracer.

@@ -66,7 +66,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 		tags[found[1]] = true
 		ttl, _ := server.MustDo(t, "PTTL", key).(int64)
 		if (ttl >= 0) != expiringKey.MatchString(key) {
-			t.Errorf("PTTL(%s) = %d, want an expiry = %v", key, ttl, expiringKey.MatchString(key))
+			t.Errorf("PTTL(%s) = %d, want an expiry: %v", key, ttl, expiringKey.MatchString(key))
 		}
 		if kind := strings.Split(strings.Replace(key, "all:", "", 1), ":")[2]; ttl >= 0 {
 			if left := time.Duration(ttl) * time.Millisecond; left > expiries[kind] || left < expiries[kind]-5*time.Minute {

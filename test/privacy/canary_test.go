@@ -172,7 +172,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	for file, content := range harness.Files(t, dir) {
-		all["after the stop: "+file] = content
+		all["after shutdown: "+file] = content
 	}
 	all["the store's documents"] = storedDocuments(t, dir) // the database file has only the compressed form
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {

@@ -114,7 +114,7 @@ reward: {close_after: 300ms}
 	if code := p.ExitCode(); code != 0 {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	checkNoTrace("after the stop")
+	checkNoTrace("after shutdown")
 
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", model.URL+"/v1", "--learning-enabled=false").WaitUntilReady(dir)
 	p.Chat(t, optOuts["path in the reply"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`)

@@ -21,10 +21,11 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// lastWrite is the time limit for the store's last write at a stop (writeLimit in package store).
+// lastWrite is the time limit for the store's last write at shutdown (writeLimit in package store).
 const lastWrite = 10 * time.Second
 
-// maxStopDuration is the longest stop with the default settings. A supervisor must wait longer before it kills precept.
+// maxStopDuration is the longest shutdown with the default settings. A supervisor must wait longer before it kills
+// precept.
 const maxStopDuration = 30*time.Second + server.CutWait + lastWrite
 
 func readRepoFile(t *testing.T, name string) string {
@@ -264,7 +265,7 @@ func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 		}
 	}
 	if limit, err := time.ParseDuration(onlyValue("TimeoutStopSec") + "s"); err != nil || limit <= maxStopDuration {
-		t.Errorf("TimeoutStopSec: got %s, want more than %s, the longest stop", limit, maxStopDuration)
+		t.Errorf("TimeoutStopSec: got %s, want more than %s, the longest shutdown", limit, maxStopDuration)
 	}
 	if onlyValue("Type") != "notify" || !strings.Contains(onlyValue("ExecReload"), "-HUP $MAINPID") || onlyValue("SuccessExitStatus") != "3" || onlyValue("RestartPreventExitStatus") != "2" {
 		t.Errorf(`[Service]: got %v, want Type notify, ExecReload with "-HUP $MAINPID", SuccessExitStatus 3 and RestartPreventExitStatus 2`, s)

@@ -27,7 +27,7 @@ func TestReadyCommandPrintsReadyz(t *testing.T) {
 	p.Stop()
 	out, err = harness.CommandOutput(t, "ready", "--json", "--data-dir", dir, "--listen", strings.TrimPrefix(p.DataURL, "http://"))
 	if err == nil || !strings.Contains(out, `"ready": false`) {
-		t.Errorf("ready after the stop: got error %v, output %q, want an error and ready: false", err, out)
+		t.Errorf("ready after shutdown: got error %v, output %q, want an error and ready: false", err, out)
 	}
 	if _, err = harness.CommandOutput(t, "ready", "--data-dir", dir, "--listen", ":1"); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:1/readyz: no server answers; start the server") {
 		t.Errorf(`ready on a free port: err = %v, want "/readyz: no server answers; start the server"`, err)

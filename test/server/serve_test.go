@@ -60,7 +60,7 @@ func TestServeGeneratesAdminToken(t *testing.T) {
 		t.Errorf("precept serve after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
-		t.Errorf("run.json after the stop: got error %v, want no file", err)
+		t.Errorf("run.json after shutdown: got error %v, want no file", err)
 	}
 
 	restarted := harness.Launch(t, dir, nil, "--log-format", "json", "--log-level", "error").WaitUntilReady(dir)
@@ -186,7 +186,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				t.Error("client with the cut stream: got no error, want an error")
 			}
 			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
-				t.Errorf("run.json after the stop: got error %v, want no file", err)
+				t.Errorf("run.json after shutdown: got error %v, want no file", err)
 			}
 		})
 	}

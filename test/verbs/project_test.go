@@ -35,7 +35,7 @@ func TestCommandsFindRunningServer(t *testing.T) {
 	}
 	p.Stop()
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
-		t.Errorf("run file after the stop: got error %v, want no file", err)
+		t.Errorf("run file after shutdown: got error %v, want no file", err)
 	}
 	if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
 		t.Errorf("files in the project: got %v, error %v, want none", entries, err)

@@ -261,7 +261,7 @@ func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *fail
 	return func(ctx context.Context) error {
 		// The first run does not wait for the whole distill.every.
 		if Sleep(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // the server stops
-			return nil //nolint:nilerr // a stop is not a failure
+			return nil //nolint:nilerr // a shutdown is not a failure
 		}
 		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if endErr := gate.endTrials(ctx, d); endErr != nil {

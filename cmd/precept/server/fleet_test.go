@@ -127,7 +127,7 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	if readFleetKeys(t, source) != known {
 		t.Errorf("fleet.json after a restart without Redis: got keys %+v, want %+v", readFleetKeys(t, source), known)
 	}
-	if err := redis.Start(); err != nil { // the stop needs Redis
+	if err := redis.Start(); err != nil { // the shutdown needs Redis
 		t.Fatal(err)
 	}
 	if err := restarted.stopAndWait(); err != nil {

@@ -212,7 +212,7 @@ func TestSelectTenants(t *testing.T) {
 		elapsed  time.Duration   // time since the previous case
 		all      bool            // all tenants are read
 	}{
-		{when: "at the start", all: true},
+		{when: "at startup", all: true},
 		{when: "without a change"},
 		{when: "after a change", changed: []string{"acme"}},
 		{when: "after a run that stopped early", previous: distill.Summary{Stopped: "distill.max_tokens"}, all: true},

@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	redisTimeout  = time.Second  // maximum time that a start or a command waits for Redis
+	redisTimeout  = time.Second  // maximum time to wait for Redis at startup or in a command
 	agreeInterval = time.Second  // pause between comparisons with the keys in Redis
 	keyCopyFile   = "fleet.json" // copy of the keys in the data directory
 	saltName      = "salt"
@@ -38,7 +38,7 @@ type metaStore interface {
 // that turns an API key into a tenant name. With different keys, a session would get a different assignment or tenant
 // at each replica.
 //
-// A start without Redis uses the copy in the data directory.
+// If Redis is unavailable at startup, the server uses the copy in the data directory.
 type keyPair struct {
 	StoreHash string `json:"store"` // hash of the store address; a copy is valid only for this store
 	Salt      string `json:"salt"`
@@ -121,7 +121,7 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 				"error", err,
 			)
 		}
-		return k, nil //nolint:nilerr // a start must not depend on Redis; the worker from follow tries again
+		return k, nil //nolint:nilerr // startup must not depend on Redis; the worker that follow returns tries again
 	}
 	k.writeCopy(log)
 	return k, nil
@@ -166,7 +166,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 	}
 }
 
-// writeCopy writes a copy of the keys. It only logs a failure, although the next start then needs Redis.
+// writeCopy writes a copy of the keys. A failure is only logged. The next startup then needs Redis.
 func (k *keys) writeCopy(log *slog.Logger) {
 	b, err := json.Marshal(k.pair) //nolint:gosec // only this program may read the file, which contains the secret
 	if err == nil {

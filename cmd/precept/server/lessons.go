@@ -143,7 +143,7 @@ func (l *library) activate(b *lesson.Book, problems []lesson.Problem) {
 	}
 }
 
-// logReadability logs when the error text changes. text is "" if the lessons were read.
+// logReadability writes a log line if the error text has changed. text is "" if the lessons were read.
 func (l *library) logReadability(text string, b *lesson.Book) {
 	before := l.readError.get()
 	l.readError.set(text)
@@ -165,7 +165,7 @@ func (l *library) remedy() string {
 	return redisRemedy(l.source)
 }
 
-// redisRemedy returns the remedy if the Redis in the lessons key cannot be read.
+// redisRemedy returns the remedy for the case that the Redis named by the lessons key cannot be read.
 func redisRemedy(source string) string {
 	if source == "redis://" {
 		return "start Redis, or correct store.url"

@@ -58,7 +58,7 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 	return res.StatusCode, string(b)
 }
 
-// sendSession sends one chat request in the session name, and then feedback with the given JSON members.
+// sendSession sends one chat request in the session called name, and then feedback with the given JSON members.
 func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	s.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
@@ -212,7 +212,7 @@ func checkParquet(t *testing.T, cfg *configs.Config, lines []string) {
 	}
 }
 
-// A server without a port must not leave a data directory behind.
+// A server that cannot listen on its port must not leave a data directory behind.
 func TestPortInUseErrorNamesKey(t *testing.T) {
 	taken, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -270,16 +270,16 @@ func TestStartReportsAddresses(t *testing.T) {
 			}
 			stop()
 			if down := <-states; !strings.HasPrefix(down, "STOPPING=1") {
-				t.Errorf("service manager at the stop: got %q, want prefix STOPPING=1", down)
+				t.Errorf("service manager on shutdown: got %q, want prefix STOPPING=1", down)
 			}
 			if err := <-ended; err != nil {
 				t.Error(err)
 			}
 			if _, err := server.ReadRunFile(cfg.DataDir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("ReadRunFile after the stop: err = %v, want %v", err, os.ErrNotExist)
+				t.Errorf("ReadRunFile after shutdown: err = %v, want %v", err, os.ErrNotExist)
 			}
 			if server.IsLocked(cfg.DataDir) {
-				t.Error("after the stop: IsLocked(data directory) = true, want false")
+				t.Error("after shutdown: IsLocked(data directory) = true, want false")
 			}
 		})
 	}

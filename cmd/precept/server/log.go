@@ -53,7 +53,8 @@ type failures struct {
 }
 
 // report logs at most one line for each step in logInterval. Steps that fail because the store is unavailable share one
-// line a minute. A step that a stop interrupts is not a failure, because the next start repeats the step.
+// line a minute. A step that is interrupted by a shutdown is not a failure, because the server
+// repeats the step at the next startup.
 func (f *failures) report(step label.Step, err error) { f.reportEvery(step, logInterval, err) }
 
 const (

@@ -28,7 +28,7 @@ import (
 // ErrStreamsCut reports that the server stopped before it had sent all replies completely.
 var ErrStreamsCut = errors.New("some streams did not end within limits.drain_timeout and were cut")
 
-// CutWait is how long a stop waits for handlers after cutting the streams.
+// CutWait is how long a shutdown waits for handlers after cutting the streams.
 const CutWait = 2 * time.Second
 
 const idleConnTimeout = 120 * time.Second
@@ -93,8 +93,8 @@ type Server struct {
 	requests inFlightRequests
 }
 
-// inFlightRequests counts requests on the data listener. A stop waits for group, because a handler records the exchange
-// at the end, and http.Server.Close does not wait for handlers.
+// inFlightRequests counts requests on the data listener. A shutdown waits for group, because a handler records the
+// exchange at the end, and http.Server.Close does not wait for handlers.
 type inFlightRequests struct {
 	group   sync.WaitGroup
 	current atomic.Int64
@@ -118,8 +118,8 @@ func (s *Server) Report(ctx context.Context, q admin.ReportQuery) (report.Report
 // Rules returns the rules file sections in effect.
 func (s *Server) Rules() *rules.Registry { return s.services.Rules() }
 
-// Run serves until ctx ends or, if Embedded is false, a signal arrives. The listeners come first, so a start on a port
-// in use does not touch the data directory. If a start step fails, the cleanups registered with onStop undo the earlier
+// Run serves until ctx ends or, if Embedded is false, a signal arrives. The listeners come first, so Run does not touch
+// the data directory if a port is in use. If a startup step fails, the cleanups registered with onStop undo the earlier
 // steps.
 func (s *Server) Run(ctx context.Context) error {
 	if !s.options.Embedded {

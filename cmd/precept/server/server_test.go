@@ -101,7 +101,7 @@ func startServer(t *testing.T, source *server.Source, change ...func(*server.Opt
 	return s
 }
 
-// stopAndWait stops the server twice; the second stop has no effect.
+// stopAndWait stops the server twice; the second call of stop has no effect.
 func (s *runningServer) stopAndWait() error {
 	s.stop()
 	s.stop()
@@ -228,7 +228,7 @@ func TestStopWaitsForWebSockets(t *testing.T) {
 		t.Errorf("Run: err = %v, want %v", err, server.ErrStreamsCut)
 	}
 	if _, err := io.ReadAll(client); err != nil {
-		t.Errorf("client after the stop: err = %v, want a closed connection without an error", err)
+		t.Errorf("client after shutdown: err = %v, want a closed connection without an error", err)
 	}
 }
 

@@ -137,7 +137,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	}
 	successful, startedAt := reloadMetrics()
 	if successful != "1" || startedAt <= 0 {
-		t.Errorf("metrics after the start: got successful %s at %v, want 1 at the start time", successful, startedAt)
+		t.Errorf("metrics after startup: got successful %s at %v, want 1 at the startup time", successful, startedAt)
 	}
 	for _, faulty := range []struct{ text, message string }{
 		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of range"},
@@ -151,7 +151,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 			t.Errorf("faulty file %q changed the log level", faulty.text)
 		}
 		if successful, lastSuccess := reloadMetrics(); successful != "0" || lastSuccess != startedAt {
-			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the start time, %v", faulty.text, successful, lastSuccess, startedAt)
+			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the startup time, %v", faulty.text, successful, lastSuccess, startedAt)
 		}
 	}
 	corrected := filepath.Join(t.TempDir(), "next.yaml") // renamed over the old file, like the temporary file of an editor

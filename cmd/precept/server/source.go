@@ -24,7 +24,7 @@ const pollInterval = 500 * time.Millisecond
 // replaces the file may remove it first.
 const missingPolls = 4
 
-// Source reads the configuration at the start and at each reload.
+// Source reads the configuration at startup and at each reload.
 type Source struct {
 	File  string                                     // "" for none
 	Parse func(file []byte) (*configs.Config, error) // also applies flags and environment variables
@@ -107,7 +107,7 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 	}
 }
 
-// CheckFiles returns faults in configured files and directories that would prevent a start.
+// CheckFiles returns faults in configured files and directories that would prevent the server from starting.
 func CheckFiles(cfg *configs.Config) (faults configs.Faults) {
 	if info, err := os.Stat(cfg.StoreURL()); err == nil && info.IsDir() {
 		faults = append(faults, configs.Fault{

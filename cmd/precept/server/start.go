@@ -125,7 +125,7 @@ func (s *Server) waitForStop(
 }
 
 func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
-	debug.FreeOSMemory() // memory that only the start needed
+	debug.FreeOSMemory() // memory that only startup needed
 	if s.showsLinks {
 		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s; upstream: %s\n", dataURL, dataURL, strings.Join(s.cfg.UpstreamURLs(), " and "))
 	}

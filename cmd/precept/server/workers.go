@@ -62,7 +62,7 @@ func (i *idleMemory) release() {
 	i.lastAlloc = now
 }
 
-// totalAlloc returns all bytes allocated since the start.
+// totalAlloc returns all bytes allocated since the process started.
 func totalAlloc() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)

@@ -61,7 +61,7 @@ func TestStopEndsPauseBeforeRestart(t *testing.T) {
 		stopped := time.Now()
 		stop()
 		if err := <-ended; err != nil || time.Since(stopped) != 0 {
-			t.Errorf("worker stopped during the pause: err = %v, %v after the stop, want no error, 0s", err, time.Since(stopped))
+			t.Errorf("worker stopped during the pause: err = %v, %v after stop, want no error, 0s", err, time.Since(stopped))
 		}
 	})
 }
