@@ -102,7 +102,7 @@ func errorKindsText(x *store.SessionItem) string {
 // notices explains what is unusual about the session: it is a control session, excluded, refused, or partly opted out.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
-		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: chosen at random, at the start, to get no lesson."))),
+		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: at the session's start, precept chose at random to give it no lessons."))),
 		g.If(v.session.SessionItem.Excluded, warning("This session is outside the experiment. "+
 			report.ExclusionCause(v.session.ExcludedFor))),
 		g.If(v.session.SessionItem.Refused, warning("The upstream refused a request that precept had changed. precept forwards this session's later requests unchanged.")),

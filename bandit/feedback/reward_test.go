@@ -109,7 +109,7 @@ func TestRewardIsDeterministic(t *testing.T) {
 	}
 }
 
-// Only the highest counted tier decides.
+// Only entries from the highest counted tier determine the reward.
 func TestDecisiveIDsAreLatestPerRater(t *testing.T) {
 	entries := []feedback.Entry{
 		{ID: "old", At: atSecond(1), Tier: 2, Rater: "ann"},

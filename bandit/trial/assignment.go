@@ -110,7 +110,7 @@ type RewardAtClose struct {
 }
 
 // FlipControl makes the session a control session, which gets no lessons, with probability control. Only the first call
-// decides. The result reports whether this call made the decision.
+// makes the decision. The result reports whether this call did so.
 func (a *Assignment) FlipControl(salt, session string, control float64) bool {
 	if a.Decided {
 		return false

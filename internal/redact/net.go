@@ -109,7 +109,7 @@ func isReservedRange(v []byte) bool {
 }
 
 // isVersion reports whether the numbers in s[i:end], such as 120.0.6.1, are a version, a section or an object
-// identifier. The text around the numbers decides. If the text does not decide, small numbers are a version.
+// identifier. The text around the numbers shows which. If it does not, small numbers are a version.
 func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 	s := m.text
 	if i > 0 {

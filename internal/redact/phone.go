@@ -78,8 +78,8 @@ func isDialled(g *groups, k, n int) bool {
 	return d[1] == '0' && d[2] != '0' && (size == 2 || size == 4 || size == 5) || k > 3 && size == 3 && d[1] == '1' && d[2] == '1'
 }
 
-// isNational reports whether the first k groups, with n digits, are a phone number. The national form, the JSON key's
-// class, or a word nearby decides.
+// isNational reports whether the first k groups, with n digits, are a phone number. The evidence is the national
+// form, the JSON key's class, or a word nearby.
 func (m *matcher) isNational(start int, g *groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false

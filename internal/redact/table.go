@@ -194,7 +194,7 @@ func (m *matcher) insertRow(i int) hit {
 }
 
 // isEscapedQuote reports whether a backslash escapes the quote at i, as in 'it\'s'. In standard SQL, a value can also
-// end with a backslash, as in 'C:\', so the next character decides.
+// end with a backslash, as in 'C:\', so isEscapedQuote also checks the next character.
 func (m *matcher) isEscapedQuote(i int) bool {
 	next := skipSpace(m.text[:min(len(m.text), i+1+maxBlanks)], i+1)
 	return m.text[i-1] == '\\' && next < len(m.text) && m.text[next] != ',' && m.text[next] != ')'

@@ -220,8 +220,8 @@ func hasBothCases(v []byte) bool {
 	return slices.ContainsFunc(v, isUpper) && slices.ContainsFunc(v, isLower)
 }
 
-// isRandom reports whether v is long and changes between letters, digits or cases more often than words do. The first
-// maxValue bytes decide.
+// isRandom reports whether v is long and changes between letters, digits or cases more often than words do. Only the
+// first maxValue bytes are examined.
 func isRandom(v []byte) bool {
 	const minLen = 16
 	v = v[:min(len(v), maxValue)]

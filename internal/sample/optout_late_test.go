@@ -58,7 +58,7 @@ func TestHiddenExchangesFollowLaterPathOptOut(t *testing.T) {
 }
 
 // If a sample's exchanges are not stored, the sample is hidden, unless the current patterns were applied when the
-// exchanges were written. In that case, the sample's texts decide.
+// exchanges were written. In that case, the sample's texts are checked.
 func TestHidesSampleFromHiddenOrUncheckedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := newOptOut(t, "*.env"), conversation("chat", true)

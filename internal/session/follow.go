@@ -7,7 +7,7 @@ import (
 )
 
 // findByTrail finds the request's session by the trail, the keys for ids and texts that the agent sends back (echoes).
-// The newest key with a known session decides.
+// The newest key with a known session determines the session.
 func (t *Threader) findByTrail(r *Resolved, tr *trail, look Lookup) bool {
 	var unknown []trailKey
 	for k := range tr.keys {
@@ -53,7 +53,7 @@ func (t *Threader) continuesNewestReply(o owner, r *Resolved) bool {
 	return h != nil && o.stamp&stampKind == stampReply && o.ownsNewestReply(h) && (h.list.hash == r.list.hash || h.isExtendedBy(r.req))
 }
 
-// lookUp assigns the request to a session in the store. The first key with a stored session decides. If several
+// lookUp assigns the request to a session in the store. It uses the first key with a stored session. If several
 // sessions have this key, a session that also has the older keys is preferred.
 func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
 	keys := make([]EchoKey, len(unknown))

@@ -76,8 +76,8 @@ func TestAddReplySumsUsageAndKeepsReply(t *testing.T) {
 	}
 }
 
-// If both records have the same turn count, the later Seen decides. The larger member count wins. A run takes the later
-// Seen and the usage with more input tokens.
+// If both records have the same turn count, the record with the later Seen wins. The larger member count wins. A run
+// takes the later Seen and the usage with more input tokens.
 func TestMergeUnitPrefersReplicaWithMoreTurns(t *testing.T) {
 	for name, tc := range map[string]struct {
 		turns int           // remote minus local

@@ -97,8 +97,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect returns the dialect that an item's type implies, or d. A Messages API type always decides. A Responses
-// API type replaces only Chat.
+// typedDialect returns the dialect that an item's type implies, or d. A Messages API type always replaces d. A
+// Responses API type replaces only Chat.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

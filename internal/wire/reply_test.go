@@ -112,8 +112,8 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	}
 }
 
-// The last event of a Responses API stream repeats the response and can exceed the limit, so the event's name decides.
-// A JSON body is complete if the last byte is a brace.
+// The last event of a Responses API stream repeats the response and can exceed the limit. Therefore the event's name
+// alone shows that the reply is complete. A JSON body is complete if the last byte is a brace.
 func TestReplyAboveLimitCanBeComplete(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
