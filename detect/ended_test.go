@@ -1,6 +1,9 @@
 package detect_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 // Waiting for a task that has ended brings nothing new. A task that still runs is worth waiting for.
 func TestWaitsForAnEndedTaskAreALoop(t *testing.T) {
@@ -20,6 +23,7 @@ func TestWaitsForAnEndedTaskAreALoop(t *testing.T) {
 		"a crashed training":              {[]testStep{tail("60", crashed), tail("60", crashed), tail("60", crashed), tail("60", crashed)}, true},
 		"an image that does not exist":    {repeatSteps(4, bash("sleep 60; kubectl get pods", "shop-6d9f7c  0/1  ImagePullBackOff  0  4m")), true},
 		"a pod that starts":               {repeatSteps(8, bash("sleep 60; kubectl get pods", "shop-6d9f7c  0/1  ContainerCreating  0  4m")), false},
+		"a poll without a sleep":          {repeatSteps(4, bash("kubectl get pods", "shop-6d9f7c  0/1  ImagePullBackOff  0  4m")), true},
 		"a running training":              {repeatSteps(8, tail("60", "step 41 loss 0.7\nstep 42 loss 0.6")), false},
 	} {
 		if got := countLoops(t, tc.steps...) > 0; got != tc.loop {
@@ -52,9 +56,11 @@ func TestWaitBetweenClicksWithoutEffectDoesNotEndTheLoop(t *testing.T) {
 func TestTickOfASchedulerEndsAStreak(t *testing.T) {
 	t.Parallel()
 	check := call("get_state", `{"sensor":"cellar"}`, `{"sensor":"cellar","state":"dry","since":"2025-02-03"}`)
-	tick := userTurn("[tick 06:15] check")
-	if got := countLoops(t, check, tick, check, tick, check, tick, check, tick, check, tick, check); got != 0 {
-		t.Errorf("one check for each tick: got %d loops, want none", got)
+	for _, text := range []string{"[tick 06:15] check", "[06:15] check"} {
+		tick := userTurn(text)
+		if got := countLoops(t, check, tick, check, tick, check, tick, check, tick, check, tick, check); got != 0 {
+			t.Errorf("one check for each message %q: got %d loops, want none", text, got)
+		}
 	}
 }
 
@@ -71,11 +77,12 @@ func TestRepeatedTestWithBothOutcomesIsNotALoop(t *testing.T) {
 func TestLogHeadersAndRandomIDsDoNotHideALoop(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string][2]string{
-		"klog":                {"E1130 11:36:16.943998   39553 memcache.go:265] no route to host", "E1130 11:54:11.525157   4982 memcache.go:265] no route to host"},
-		"mail id":             {"552 message size 48210933 exceeds the limit DSPY3QUSKLX", "552 message size 48210933 exceeds the limit XSFCEBHR1AG"},
-		"a date with minutes": {"checked at 2025-02-03 08:12 UTC: no host is up", "checked at 2025-02-03 08:14 UTC: no host is up"},
-		"a transaction":       {`{"ok":false,"txn":7376,"reason":"no response"}`, `{"ok":false,"txn":2298,"reason":"no response"}`},
-		"a gradle daemon":     {"Starting a Gradle Daemon, 2 stopped Daemons could not be reused\nFAILURE: no JDK", "Starting a Gradle Daemon, 3 stopped Daemons could not be reused\nFAILURE: no JDK"},
+		"klog":                 {"E1130 11:36:16.943998   39553 memcache.go:265] no route to host", "E1130 11:54:11.525157   4982 memcache.go:265] no route to host"},
+		"mail id":              {"552 message size 48210933 exceeds the limit DSPY3QUSKLX", "552 message size 48210933 exceeds the limit XSFCEBHR1AG"},
+		"a BuildKit reference": {"a2ca26-e469::0ab5d59bc05d: lock not found", "63640a-eec5::3fdce3396269: lock not found"},
+		"a date with minutes":  {"checked at 2025-02-03 08:12 UTC: no host is up", "checked at 2025-02-03 08:14 UTC: no host is up"},
+		"a transaction":        {`{"ok":false,"txn":7376,"reason":"no response"}`, `{"ok":false,"txn":2298,"reason":"no response"}`},
+		"a gradle daemon":      {"Starting a Gradle Daemon, 2 stopped Daemons could not be reused\nFAILURE: no JDK", "Starting a Gradle Daemon, 3 stopped Daemons could not be reused\nFAILURE: no JDK"},
 	} {
 		steps := []testStep{bash("./check", lines[0]+"\n\nCommand exited with code 1"), bash("./check", lines[1]+"\n\nCommand exited with code 1")}
 		if got := countLoops(t, append(steps, steps[0])...); got == 0 {
@@ -89,5 +96,29 @@ func TestLogHeadersAndRandomIDsDoNotHideALoop(t *testing.T) {
 	different := []testStep{bash("./check", "boom in CART9\n\nCommand exited with code 1"), bash("./check", "boom in ROOM7\n\nCommand exited with code 1")}
 	if got := countLoops(t, different...); got != 0 {
 		t.Errorf("two names: got %d loops, want none", got)
+	}
+}
+
+// Equal confirmations of commands for different files are progress.
+func TestCommandsForDifferentFilesAreNotALoop(t *testing.T) {
+	t.Parallel()
+	var steps []testStep
+	for _, file := range []string{"1", "2", "3", "4", "5", "6", "7"} {
+		steps = append(steps, bash("psql -f "+file+".sql", "CREATE TABLE\nCREATE INDEX\n"+strings.Repeat("GRANT\n", 20)))
+	}
+	if got := countLoops(t, steps...); got != 0 {
+		t.Errorf("seven files: got %d loops, want none", got)
+	}
+}
+
+// The step's number differs, and the page stays the same.
+func TestClicksByIndexWithoutEffectAreALoop(t *testing.T) {
+	t.Parallel()
+	var steps []testStep
+	for _, n := range []string{"3", "4", "5"} {
+		steps = append(steps, call("click_element", `{"index":31}`, "Clicked the Pay button\n[28]<input name=\"iban\">\nPlease attach a receipt.\n[Step "+n+"]"))
+	}
+	if got := countLoops(t, steps...); got == 0 {
+		t.Error("three clicks without an effect: got no loop, want a loop")
 	}
 }

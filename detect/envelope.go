@@ -169,7 +169,7 @@ func (p *phrases) errorField(v lenientValue) string {
 	if e, _ := v.get("isError", "is_error"); e.isTrue {
 		return "json:is-error"
 	}
-	if s, _ := v.get("success", "ok", "succeeded"); isFalse(s, v) {
+	if s, _ := v.get("success", "ok", "succeeded", "exito", "erfolg", "sucesso", "succes"); isFalse(s, v) {
 		return "json:success"
 	}
 	e, _ := v.get(p.lists["key error"]...)
@@ -207,7 +207,9 @@ func isFailureCode(v lenientValue) bool {
 	code, _ := v.get("code")
 	message, _ := v.get("msg", "message")
 	data, hasData := v.get("data", "result")
-	return code.kind == numberValue && code.num != 0 && (code.num < 200 || code.num >= 300) &&
+	isFailure := code.kind == numberValue && code.num != 0 && (code.num < 200 || code.num >= 300) ||
+		code.kind == stringValue && strings.ContainsAny(code.raw, "123456789") && !strings.HasPrefix(code.raw, "2")
+	return isFailure &&
 		message.kind == stringValue && !strings.EqualFold(message.raw, "success") && !strings.EqualFold(message.raw, "ok") &&
 		hasData && data.isEmpty()
 }

@@ -63,6 +63,7 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 	case strings.HasPrefix(low, "near \"") && strings.Contains(low, "\": syntax error"), // SQLite
 		strings.HasPrefix(low, "code: ") && strings.Contains(low, " db::exception: "),        // ClickHouse
 		strings.HasPrefix(low, "-32") && len(low) > 6 && isNumber(low[1:6]) && low[6] == ':', // JSON-RPC
+		strings.HasSuffix(low, ": sql compilation error:"),                                   // Snowflake
 		strings.Contains(cutText(low, 60), ": net::err_"),                                    // Chromium
 		low[0] >= '1' && low[0] <= '9' && hasAnyPrefix(afterCount, p.lists["counted-errors"]),
 		strings.Contains(low, " tool was called with invalid arguments"), // opencode

@@ -25,8 +25,11 @@ func (c *toolCall) fieldFailureRule(v lenientValue) string {
 	if c.purpose != purposeOther || c.nameMatches("text") || len(v.keys) == 0 || len(v.keys) > maxFields {
 		return ""
 	}
+	if failed, ok := v.get("error"); ok && failed.isEmpty() { // "error": null
+		return ""
+	}
 	if !c.changesState() {
-		_, hasReason := v.get(c.phrases.lists["key why"]...)
+		_, hasReason := v.get(append([]string{"decline_reason", "rejection_reason", "failure_reason"}, c.phrases.lists["key why"]...)...)
 		switch {
 		case (c.isLookup() || !c.hasVerb()) && c.hasMissingObject(v):
 			return "no-such"
@@ -96,6 +99,8 @@ func (c *toolCall) readField(words []string, value lenientValue, outer bool) (e 
 		e.refused = !e.confirmed
 	case isAction && value.kind == numberValue:
 		e.confirmed, e.refused = value.num > 0, value.num == 0
+	case isAction && isText && isNumber(value.raw): // "rows imported: 0"
+		e.confirmed, e.refused = strings.Trim(value.raw, "0") != "", strings.Trim(value.raw, "0") == ""
 	case value.kind == noValue:
 		e.refused = outer && len(words) == 1 && slices.Contains(c.nameWords, last)
 	case isText && c.isNamePastParticiple(strings.ToLower(value.raw)):

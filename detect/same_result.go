@@ -243,6 +243,8 @@ func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 		return true
 	case len(w) >= 6 && digits >= 2 && digits < len(w) && sets&hexBytes != 0: // object ids and parts of UUIDs
 		return true
+	case len(w) == 4 && sets&hexBytes != 0 && strings.HasSuffix(before, "-") && strings.HasPrefix(after, "::"): // BuildKit
+		return true
 	case strings.HasPrefix(w, "tmp") && len(w) >= 8:
 		return true
 	case isDuration(w, sets), hasClientPort(w, after):

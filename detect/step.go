@@ -116,7 +116,7 @@ func (s *step) toolCall() *toolCall {
 		s.memo.traits.computed = true
 		s.memo.traits.mayChange = call.mayChange()
 		s.memo.traits.isEdit, s.memo.traits.isCommand = call.purpose == purposeEdit, call.purpose == purposeExec
-		s.memo.traits.isGesture = call.purpose == purposeWeb && call.mayChange() && !call.scrolls() && !call.pressesKey() && !omitsPage(s.call.result.text)
+		s.memo.traits.isGesture = (call.purpose == purposeWeb && call.mayChange() || call.nameHas("click")) && !call.scrolls() && !call.pressesKey() && !omitsPage(s.call.result.text)
 		s.memo.traits.mayChangePage = call.nameMatches("gesture")
 		s.memo.traits.isNote = call.purpose == purposePlan
 		s.memo.traits.scrolls = call.scrolls()
@@ -210,7 +210,7 @@ func (c *toolCall) reportsEnd(text string) bool {
 		status, _ := v.get("status", "state")
 		return status.kind == stringValue && c.phrases.inList("ended", strings.ToLower(status.raw))
 	}
-	return c.shell.waits && (isExceptionLine(text[strings.LastIndexByte(text, '\n')+1:]) || containsAny(text, c.phrases.lists["ended-anywhere"]...))
+	return (c.shell.waits || c.shell.polls) && (isExceptionLine(text[strings.LastIndexByte(text, '\n')+1:]) || containsAny(text, c.phrases.lists["ended-anywhere"]...))
 }
 
 // mayChangeResults reports whether later results may differ because of this step. That is possible if the step had a

@@ -40,9 +40,11 @@ func hasSameAnswers(steps func(int) *step) bool {
 	if newest.judgement().Outcome != OK || newest.onlyConfirms() || newest.memo.isShort && !newest.memo.traits.sendsPlainText {
 		return false
 	}
+	repeated := !newest.memo.traits.isCommand || !newest.memo.traits.mayChange // psql -f 1.sql, psql -f 2.sql
 	return hasMatchingResults(steps, minSameScreens, func(s *step) bool {
+		repeated = repeated || sameCall(s, newest)
 		return s.judgement().Outcome == OK && sameResult(s, newest)
-	})
+	}) && repeated
 }
 
 // hasMatchingResults reports whether matches returns true for the results in the newest minCount answers that call the

@@ -116,6 +116,9 @@ func isReturnedValue(words string) bool {
 func hasHarnessHeader(words string) bool {
 	const maxHeader = 60
 	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")
+	if strings.Trim(header, "[0123456789:") == "" { // a scheduler's time: "[02:10] check the queue"
+		return false
+	}
 	return ok && strings.HasPrefix(header, "[") && len(header) > 2 && !containsAny(strings.ToLower(header), "tick", "heartbeat", "cron") && !strings.ContainsAny(header, "#.\n\"{") &&
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
