@@ -59,8 +59,8 @@ func (p *phrases) withoutQuotedCommand(text string) (rest string, ok bool) {
 		if _, after, found = strings.Cut(after, end); !strings.HasPrefix(after, " ") {
 			continue
 		}
-		line, _, _ := strings.Cut(after, "\n")
-		if containsAny(strings.ToLower(cutText(line, 300)), p.lists["time-up"]...) {
+		line, _, _ := strings.Cut(cutText(after, 300), "\n")
+		if containsAny(strings.ToLower(line), p.lists["time-up"]...) {
 			return text[:lead] + after[1:], true
 		}
 	}
