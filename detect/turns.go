@@ -137,6 +137,9 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	if long {
 		low = cutText(low, longTurnOpening)
 	}
+	if quoted := strings.Count(low, `"`); quoted > 0 && quoted%2 == 0 { // a quoted complaint is not the user's
+		low = collapseSpaces(withoutQuotes(low))
+	}
 	opening, turn := p.withoutInterjections(low), newUserText(low)
 	switch {
 	case pasted && (!long || !containsAny(words, "```", "\n#", "**")) && !turn.containsAny("example", "add a test"):
