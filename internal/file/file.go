@@ -1,7 +1,7 @@
 // Package file reads regular files, replaces them atomically, and locks them against other processes.
 //
 // Contract: during [Write] or [Replace], and after a crash, a reader sees either the old bytes or the new bytes. A
-// failed write keeps the old bytes and leaves no other file. A lock ends with its process, so no stale lock remains.
+// failed write keeps the old bytes and leaves no temporary file. A lock ends with its process, so no stale lock remains.
 package file
 
 import (
@@ -50,8 +50,8 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	})
 }
 
-// Replace replaces a file's content with the text that write writes. The new file keeps the old owner where the system
-// permits, so that a command run by root does not take a file from its user. Replace creates missing folders. If only
+// Replace replaces a file's content with the text from write. The new file keeps the old owner where the system permits,
+// so a command run by root does not take a file from its user. Replace creates missing folders. If only
 // the owner may read the file, the same applies to these folders.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
@@ -66,7 +66,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // hidden, so that watchers ignore the file
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*") // hidden, so watchers ignore the file
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	return nil
 }
 
-// Append adds text to a file in one write, so that lines from several writers do not mix. If a crash truncated the last
+// Append adds text to a file in one write, so lines from several writers do not mix. If a crash truncated the last
 // line, Append first ends that line. Append creates missing folders.
 func Append(path string, mode fs.FileMode, text []byte) (err error) {
 	if err := CheckRegular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -118,8 +118,8 @@ func parseGitHub(h http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+event+" "+p.Action) + " does not show a work outcome", nil
 }
 
-// closedEvents returns the event for a closed pull request. If a merged pull request reverts an earlier one, a second
-// event rates the earlier one.
+// closedEvents returns the event for a closed pull request. If a merged pull request reverts an earlier pull
+// request, a second event rates the earlier pull request.
 func (p *githubPayload) closedEvents() []Event {
 	pr, repository := &p.PullRequest, p.Repository.FullName
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(pr.ClosedAt, pr.UpdatedAt)}
@@ -138,8 +138,8 @@ func (p *githubPayload) closedEvents() []Event {
 	return events
 }
 
-// checkEvents returns the event for a completed check. The event rates the sessions that worked on the commit. If there
-// are none, it rates those that worked on the pull requests and, last, on the branch.
+// checkEvents returns the event for a completed check. The event rates the sessions that worked on the commit. If
+// no session did, the event rates the sessions that worked on the pull requests and, last, on the branch.
 func (p *githubPayload) checkEvents(c *githubCheck) ([]Event, string, error) {
 	e := Event{Repository: p.Repository.FullName, Check: c.Name, At: parseTime(c.CompletedAt, c.UpdatedAt)}
 	switch c.Conclusion {

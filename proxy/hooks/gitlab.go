@@ -66,8 +66,8 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	return nil, strings.TrimSpace("the event "+head.Kind) + " does not show a work outcome", nil
 }
 
-// mergeRequestEvents returns the event for a merge request. If a merged request reverts an earlier one, a second event
-// rates the earlier one.
+// mergeRequestEvents returns the event for a merge request. If a merged request reverts an earlier request, a second
+// event rates the earlier request.
 func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Outcome: Closed, Repository: repository, At: parseTime(o.UpdatedAt)}
