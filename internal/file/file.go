@@ -1,7 +1,8 @@
 // Package file reads regular files, replaces them atomically, and locks them against other processes.
 //
 // Contract: during [Write] or [Replace], and after a crash, a reader sees either the old bytes or the new bytes. A
-// failed write keeps the old bytes and leaves no temporary file. A lock ends with its process, so no stale lock remains.
+// failed write keeps the old bytes and leaves no temporary file. A lock ends with its process, so no stale lock is
+// left.
 package file
 
 import (
@@ -50,9 +51,9 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	})
 }
 
-// Replace replaces a file's content with the text from write. The new file keeps the old owner where the system permits,
-// so a command run by root does not take a file from its user. Replace creates missing folders. If only
-// the owner may read the file, the same applies to these folders.
+// Replace replaces a file's content with the text from write. The new file keeps the old owner where the system
+// permits, so a command run by root does not take a file from its user. Replace creates missing folders. If only the
+// owner may read the file, the same applies to these folders.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
