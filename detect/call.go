@@ -57,15 +57,7 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 		c.command = cmd
 	}
 	if c.namesProgram() && !strings.HasPrefix(c.command, c.nameWords[0]) {
-		args, _ := c.args.get("args", "arguments", "argv", "goals", "subcommand")
-		words := append(slices.Clone(c.nameWords[max(0, len(c.nameWords)-2):]), c.command, args.text())
-		if c.nameListsOf(words[1], "program") {
-			words = words[1:]
-		}
-		for _, arg := range args.vals {
-			words = append(words, arg.text())
-		}
-		c.command = strings.Join(words, " ")
+		c.command = c.programCommand()
 	}
 	if len(c.command) > maxCommand {
 		c.command = c.command[:maxCommand]
@@ -128,17 +120,33 @@ func (c *toolCall) namesProgram() bool {
 	if len(c.nameWords) == 0 {
 		return false
 	}
-	if c.nameListsOf(c.nameWords[len(c.nameWords)-1], "program") {
-		_, hasArgs := c.args.get("args", "arguments", "argv", "goals", "subcommand")
+	if c.isToolWord(c.nameWords[len(c.nameWords)-1], "program") {
+		_, hasArgs := c.programArgs()
 		return hasArgs || len(c.nameWords) == 1 && c.commandText() != ""
 	}
-	if !c.nameListsOf(c.nameWords[0], "program") {
-		return false
-	}
-	return len(c.nameWords) == 2 && c.nameListsOf(c.nameWords[1], "program-does")
+	return len(c.nameWords) == 2 && c.isToolWord(c.nameWords[0], "program") && c.isToolWord(c.nameWords[1], "program-does")
 }
 
-func (c *toolCall) nameListsOf(word, list string) bool {
+// programCommand returns the command line for a call of a tool that namesProgram accepts.
+func (c *toolCall) programCommand() string {
+	words := c.nameWords // go_test
+	if last := len(words) - 1; c.isToolWord(words[last], "program") {
+		words = words[last:] // k8s_helm
+	}
+	args, _ := c.programArgs()
+	words = append(slices.Clone(words), c.command, args.text())
+	for _, arg := range args.vals {
+		words = append(words, arg.text())
+	}
+	return strings.Join(words, " ")
+}
+
+func (c *toolCall) programArgs() (lenientValue, bool) {
+	return c.args.get("args", "arguments", "argv", "goals", "subcommand")
+}
+
+// isToolWord reports whether word is in the "tool LIST" list in calls.tsv.
+func (c *toolCall) isToolWord(word, list string) bool {
 	return slices.Contains(c.phrases.toolLists[word], list)
 }
 

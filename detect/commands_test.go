@@ -244,6 +244,15 @@ func TestNestedFindTakesLinearTime(t *testing.T) {
 	}
 }
 
+// A harness quotes the command in a message about a time-out. The command can contain many quotes.
+func TestQuotedCommandTakesLinearTime(t *testing.T) {
+	start := time.Now()
+	detect.Classify("bash", shellArgs("make"), "Command '"+strings.Repeat("' ", 45_000), 0)
+	if d := time.Since(start); d > 5*time.Second {
+		t.Errorf("45,000 quotes took %s, want less than 5 s", d)
+	}
+}
+
 // A harness, the program that runs an agent, adds the exit code to a command's output. Similar words that the command
 // itself printed are not an exit code.
 func TestClassifyReadsHarnessExitCode(t *testing.T) {
