@@ -42,7 +42,7 @@ func minCPUTime(t *testing.T, f func()) time.Duration {
 }
 
 // A malicious prompt can have a section on each line. Eight times as many sections take about 8 times as long if the
-// cost is linear, and 64 times as long if it is quadratic. The test allows 28 times.
+// cost is linear, and 64 times as long if it is quadratic. The test allows 28 times, and measures up to six times.
 func TestScanTimeIsLinear(t *testing.T) {
 	scan := func(n int) func() {
 		file := "Instructions from: /shop/AGENTS.md\n" + manySections(n)
@@ -55,7 +55,12 @@ func TestScanTimeIsLinear(t *testing.T) {
 			}
 		}
 	}
-	few, more := minCPUTime(t, scan(2_000)), minCPUTime(t, scan(16_000))
+	var few, more time.Duration
+	for range 6 {
+		if few, more = minCPUTime(t, scan(2_000)), minCPUTime(t, scan(16_000)); more <= 28*few {
+			break
+		}
+	}
 	if more > 28*few {
 		t.Errorf("2,000 sections took %v and 16,000 took %v, want at most 28 times as long", few, more)
 	}
