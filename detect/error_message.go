@@ -209,6 +209,7 @@ func (p *phrases) hasErrorTitle(head string) bool {
 // errorPageRule returns the rule for an error page. A line that begins with "Error: " counts only if isPage is true,
 // because other texts may quote an error.
 func (p *phrases) errorPageRule(text string, isPage bool) (string, bool) {
+	const maxHeading = 12 // lines in which a heading can be
 	head := cutText(text, maxPageHead)
 	switch {
 	case containsAny(head, "](chrome-error://", "(about:neterror"),
@@ -223,10 +224,12 @@ func (p *phrases) errorPageRule(text string, isPage bool) (string, bool) {
 		if t == "" {
 			continue
 		}
-		n++
+		if n++; n > maxHeading && !isPage {
+			break
+		}
 		low := strings.ToLower(cutText(t, 80))
 		switch {
-		case n <= 12 && hasAnyPrefix(low, p.lists["page-heading"]):
+		case n <= maxHeading && hasAnyPrefix(low, p.lists["page-heading"]):
 			return "http", true
 		case isPage && (strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: ")):
 			if rule, bad := p.errorMessageRule(strings.TrimLeft(low[6:], " ")); bad {

@@ -188,11 +188,16 @@ func (h *history) hasEarlierResult(s *step) bool {
 func unescapedLead(text string) string {
 	const window, maxLead = 120, 32
 	longest := ""
-	isEscaped := func(r rune) bool { return r < ' ' || r >= utf8.RuneSelf || strings.ContainsRune(`"\<>&`, r) }
-	for part := range strings.FieldsFuncSeq(cutText(text, window), isEscaped) {
-		if len(part) > len(longest) {
-			longest = part
+	text = cutText(text, window)
+	start := 0
+	for i := 0; i <= len(text); i++ {
+		if i < len(text) && text[i] >= ' ' && text[i] < utf8.RuneSelf && strings.IndexByte(`"\<>&`, text[i]) < 0 {
+			continue
 		}
+		if i-start > len(longest) {
+			longest = text[start:i]
+		}
+		start = i + 1
 	}
 	return cutText(longest, maxLead)
 }

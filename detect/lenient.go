@@ -116,8 +116,13 @@ type lenientParser struct {
 }
 
 func (p *lenientParser) skipSpace() {
-	for p.offset < len(p.text) && strings.IndexByte(" \n\t\r", p.text[p.offset]) >= 0 {
-		p.offset++
+	for p.offset < len(p.text) {
+		switch p.text[p.offset] {
+		case ' ', '\n', '\t', '\r':
+			p.offset++
+		default:
+			return
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	case "edited", "not-edited", "edit-shown", "edit-failed":
 		return fmt.Sprint(p.judgeEdit(text))
 	case "passing", "status-before":
-		return fmt.Sprint(p.isTransient(Judgement{}, text))
+		return fmt.Sprint(p.isTransient(Judgement{}, []string{text}))
 	case "empty":
 		return fmt.Sprint(p.unframe(text).isEmpty)
 	case "call-fails":

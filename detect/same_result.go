@@ -57,7 +57,7 @@ func (p *phrases) lineToHash(line string) string {
 const (
 	hashedFirst = 2   // lines at the start
 	hashedLast  = 4   // lines at the end
-	hashedBytes = 256 // per line
+	hashedBytes = 96 // per line
 )
 
 // endsHash returns a hash of the first and last lines of a result. The hash is 0 (unknown) if the result comes from a
@@ -107,7 +107,7 @@ func (p *phrases) appendStableUpTo(limit int, dst []byte, line string) []byte {
 			i++
 			continue
 		}
-		if isDate(line[i:]) {
+		if isDigit(line[i]) && isDate(line[i:]) {
 			dst = append(dst, '#')
 			i = dateEnd(line, i)
 			continue
@@ -132,7 +132,7 @@ func (p *phrases) appendStableUpTo(limit int, dst []byte, line string) []byte {
 			}
 			j++
 		}
-		if word := line[i:j]; digits > 0 && p.isVolatile(word, digits, line[:i], line[j:]) || isTemporaryName(line[:i], word) {
+		if word := line[i:j]; digits > 0 && p.isVolatile(word, digits, line[:i], line[j:]) || isTemporaryName(line[:i], word, digits) {
 			dst = append(dst, '#')
 		} else {
 			dst = append(dst, word...)
@@ -163,8 +163,8 @@ func dateEnd(t string, i int) int {
 }
 
 // isTemporaryName matches the random part of /tmp/tmp.XaRbkQ or /tmp/build-a8f3k2. before is the line's text before the
-// word.
-func isTemporaryName(before, word string) bool {
+// word. digits is the number of digits in the word.
+func isTemporaryName(before, word string, digits int) bool {
 	const minLen, maxLen, minOfEach, maxPath = 6, 24, 2, 256
 	if len(word) < minLen || len(word) > maxLen {
 		return false
@@ -172,18 +172,12 @@ func isTemporaryName(before, word string) bool {
 	if strings.HasSuffix(before, "/tmp.") {
 		return true
 	}
-	before = before[max(0, len(before)-maxPath):]
-	path := before[strings.LastIndexAny(before, " '\"(=")+1:]
-	if !strings.Contains(path, "/tmp/") && !strings.HasPrefix(path, "/var/folders/") {
+	if digits < minOfEach || len(word)-digits < minOfEach {
 		return false
 	}
-	digits := 0
-	for i := range len(word) {
-		if isDigit(word[i]) {
-			digits++
-		}
-	}
-	return digits >= minOfEach && len(word)-digits >= minOfEach
+	before = before[max(0, len(before)-maxPath):]
+	path := before[strings.LastIndexAny(before, " '\"(=")+1:]
+	return strings.Contains(path, "/tmp/") || strings.HasPrefix(path, "/var/folders/")
 }
 
 // endsWithIDLabel matches labels such as "trace_id: ".
@@ -196,8 +190,7 @@ func (p *phrases) endsWithIDLabel(before string) bool {
 	if len(name) == len(before) || name == "" || strings.IndexByte("defDEF", name[len(name)-1]) < 0 {
 		return false
 	}
-	low := strings.ToLower(name[max(len(name)-24, 0):])
-	return slices.ContainsFunc(p.lists["id-of"], func(w string) bool { return strings.HasSuffix(low, w) })
+	return hasAnySuffix(name, p.lists["id-of"])
 }
 
 // hasClientPort matches an address with a random client port: 10.0.0.7:50312, or any port before "->".
@@ -231,7 +224,7 @@ func isUUID(s string) bool {
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 
 // isVolatile reports whether a word with digits changes between runs. before and after are the line's text around the
-// word.
+// word. digits is the number of digits in the word.
 func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 	sets := commonAlphabets(w)
 	switch {
@@ -357,12 +350,6 @@ func (p *phrases) startsWithUnit(after string) bool {
 
 // endsWithNumberLabel matches a label before a process, a port, a seed or a duration ("took_ms": 12).
 func (p *phrases) endsWithNumberLabel(before string) bool {
-	low := strings.ToLower(before[max(len(before)-16, 0):])
-	name := strings.TrimRight(low, " :=\"'")
-	if name != low && slices.ContainsFunc(p.lists["duration-of"], func(w string) bool { return strings.HasSuffix(name, w) }) {
-		return true
-	}
-	return slices.ContainsFunc(p.lists["numbered"], func(w string) bool {
-		return strings.HasSuffix(low, w)
-	})
+	name := strings.TrimRight(before, " :=\"'")
+	return name != before && hasAnySuffix(name, p.lists["duration-of"]) || hasAnySuffix(before, p.lists["numbered"])
 }

@@ -51,7 +51,7 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 		shared = &judgedCall{analysis: droppedCall, hasJudgement: true, judgement: judgement}
 		old[judgement] = shared
 	}
-	s.call, s.callID, s.memo.literals = shared, "", nil
+	s.call, s.callID, s.memo.literals, s.memo.failureLines = shared, "", nil, nil
 }
 
 // droppedCall is every call's analysis after dropText.
@@ -83,6 +83,7 @@ type stepMemo struct {
 	traits                                               callTraits
 	literals                                             []string
 	hasLiterals                                          bool
+	failureLines                                         []string
 	hasJudgement                                         bool // the fields that step.judgement sets are valid
 	isTransient, hasTransient                            bool // the failure may end by itself
 	isSilent                                             bool // a command succeeded without a report
@@ -194,7 +195,7 @@ func (s *step) judgement() Judgement {
 	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program did not run
 		s.memo.traits.isRepeatable = false
 	case call.purpose == purposeWait && v.Outcome == Error: // the wait failed, or timed out
-		s.memo.waited = compiledPhrases().isTransient(v, s.call.result.text)
+		s.memo.waited = compiledPhrases().isTransient(v, s.failureLines())
 	case v.Outcome != Refusal:
 		s.memo.waited = call.purpose == purposeWait || call.shell.waits
 	}
@@ -206,9 +207,12 @@ func (s *step) judgement() Judgement {
 // reportsEnd reports whether a result says that the polled task has ended: a status such as "cancelled", or a log whose
 // last line is an exception.
 func (c *toolCall) reportsEnd(text string) bool {
-	if v, ok := parseLenient(text); ok && c.purpose == purposeOther {
-		status, _ := v.get("status", "state")
-		return status.kind == stringValue && c.phrases.inList("ended", strings.ToLower(status.raw))
+	const maxStatus = 8 << 10 // bytes
+	if c.purpose == purposeOther && len(text) <= maxStatus {
+		if v, ok := parseLenient(text); ok {
+			status, _ := v.get("status", "state")
+			return status.kind == stringValue && c.phrases.inList("ended", strings.ToLower(status.raw))
+		}
 	}
 	return (c.shell.waits || c.shell.polls) && (isExceptionLine(text[strings.LastIndexByte(text, '\n')+1:]) || containsAny(text, c.phrases.lists["ended-anywhere"]...))
 }
@@ -223,9 +227,17 @@ func (s *step) mayChangeResults() bool {
 // isTransient reports whether the failure may end by itself.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
-		s.memo.isTransient, s.memo.hasTransient = compiledPhrases().isTransient(s.judgement(), s.text()), true
+		s.memo.isTransient, s.memo.hasTransient = compiledPhrases().isTransient(s.judgement(), s.failureLines()), true
 	}
 	return s.memo.isTransient
+}
+
+// failureLines returns the lines that describe the failure.
+func (s *step) failureLines() []string {
+	if s.memo.failureLines == nil {
+		_, s.memo.failureLines = compiledPhrases().headline(s.text())
+	}
+	return s.memo.failureLines
 }
 
 // resultHash returns hashResult's value for the result, combined with the media.
@@ -296,9 +308,12 @@ func (c *toolCall) isBenchmark() bool {
 // isUnfinished reports whether a text describes a running task. An agent polls such a task until it ends.
 func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
-	text = strings.ToLower(strings.TrimSpace(text))
-	return len(text) <= short && strings.Count(text, "\n") < lines &&
-		(hasPhrase(text, p.lists["unfinished"]...) || p.namesActivity(text))
+	text = strings.TrimSpace(text)
+	if len(text) > short || strings.Count(text, "\n") >= lines {
+		return false
+	}
+	text = strings.ToLower(text)
+	return hasPhrase(text, p.lists["unfinished"]...) || p.namesActivity(text)
 }
 
 // namesActivity matches "building", {"state":"building"}, "is building" and "building...", but not "missing".

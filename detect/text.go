@@ -91,6 +91,14 @@ func containsAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(s, w) })
 }
 
+// hasAnySuffix reports whether s ends with one of the suffixes, which are in lower case. It ignores the case of s.
+func hasAnySuffix(s string, suffixes []string) bool {
+	return slices.ContainsFunc(suffixes, func(suffix string) bool {
+		from := len(s) - len(suffix)
+		return from >= 0 && s[len(s)-1]|0x20 == suffix[len(suffix)-1]|0x20 && strings.EqualFold(s[from:], suffix)
+	})
+}
+
 // startsWithPhrase reports whether s begins with one of the phrases, as whole words.
 func startsWithPhrase(s string, phrases ...string) bool {
 	return slices.ContainsFunc(phrases, func(p string) bool {

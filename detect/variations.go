@@ -21,7 +21,7 @@ const (
 // have changed results. All calls in one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
-	if newest.judgement().Outcome != Error || newest.isTransient() || !failsOften(steps) {
+	if newest.judgement().Outcome != Error || !failsOften(steps) || newest.isTransient() {
 		return false
 	}
 	count, batch := 1, newest.batch
@@ -146,7 +146,7 @@ func (s *step) failureFingerprint() *callFingerprint {
 	}
 	f.failureComputed = true
 	call := s.toolCall()
-	_, lines := call.phrases.headline(s.text())
+	lines := s.failureLines()
 	buf := make([]byte, 0, 256)
 	for _, line := range lines {
 		buf = call.phrases.appendStable(buf[:0], line)

@@ -104,11 +104,10 @@ func (c *toolCall) namesWait() bool {
 }
 
 // isTransient reports whether a failure is a busy service, a time-out, a reset connection or a lock.
-func (p *phrases) isTransient(v Judgement, text string) bool {
+func (p *phrases) isTransient(v Judgement, failureLines []string) bool {
 	if isTransientStatus(v.Code) || strings.HasSuffix(v.Rule, ":timeout") || v.Rule == "exit-code" && v.Code == timeoutExit {
 		return true
 	}
-	_, failureLines := p.headline(text)
 	low := strings.ToLower(joinLines(dropRepeats(failureLines)))
 	low = strings.ReplaceAll(low, "goroutines are asleep - deadlock", "") // unlike a database's deadlock
 	return containsAny(low, p.lists["passing"]...) || p.namesTransientStatus(low)
@@ -132,9 +131,7 @@ func (p *phrases) namesTransientStatus(low string) bool {
 			code = code*10 + int(low[end]-'0')
 			end++
 		}
-		before := strings.TrimRight(low[:i], " :=\"'(/.10-")
-		if end-i == 3 && isTransientStatus(code) && slices.ContainsFunc(p.lists["status-before"],
-			func(word string) bool { return strings.HasSuffix(before, word) }) {
+		if end-i == 3 && isTransientStatus(code) && hasAnySuffix(strings.TrimRight(low[:i], " :=\"'(/.10-"), p.lists["status-before"]) {
 			return true
 		}
 		i = end
