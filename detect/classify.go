@@ -74,6 +74,9 @@ func judgeText(text string, call *toolCall, depth int) Judgement {
 			if judgement, found := judgeEnvelope(v, call, depth); found {
 				return judgement
 			}
+			if call.reportsFailureInWords(text) {
+				return Judgement{Outcome: Error, Rule: "json:answer"}
+			}
 			return Judgement{Outcome: OK, Rule: "json"}
 		}
 	}
@@ -306,9 +309,6 @@ func judgeOther(text string, call *toolCall) Judgement {
 	case bad:
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if rule := call.domainFailureRule(text); rule != "" {
-		return Judgement{Outcome: Error, Rule: "text:" + rule}
-	}
 	if !call.returnsRecords() && strings.Count(text, "\n") < 4 && p.reportsTimeOut(text) {
 		return Judgement{Outcome: Error, Rule: "text:timeout"}
 	}
@@ -329,6 +329,9 @@ func judgeOther(text string, call *toolCall) Judgement {
 	}
 	if p.hasOnlyShellErrors(text) && !call.nameMatches("text") {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
+	}
+	if call.reportsFailureInWords(text) {
+		return Judgement{Outcome: Error, Rule: "text:answer"}
 	}
 	return Judgement{Outcome: OK}
 }

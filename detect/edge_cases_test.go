@@ -86,6 +86,7 @@ func TestRunningCommandIsPending(t *testing.T) {
 		"<shell 4 is still running>":                                      detect.Pending,
 		"The command is still running after 30 s":                         detect.Pending,
 		"Process 7 is still running":                                      detect.Pending,
+		"<task_id>b7</task_id>\n<status>running</status>\n<time>9</time>": detect.Pending,
 		"[1] make is still running":                                       detect.Pending,
 		"my server is still running":                                      detect.OK,
 		"a\nb\nCommand running in background with ID: b7":                 detect.OK,

@@ -41,9 +41,6 @@ func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 		if code, _ := v.vals[0].get(call.phrases.lists["key error-code"]...); !code.isEmpty() && call.phrases.errorField(v.vals[0]) != "" { // Salesforce
 			return Judgement{Outcome: Error, Rule: "json:error"}, true
 		}
-		if rule := call.fieldFailureRule(v.vals[0]); rule != "" {
-			return Judgement{Outcome: Error, Rule: "json:" + rule}, true
-		}
 	}
 	if len(texts) > 0 && len(texts) == len(v.vals) {
 		return judgeText(strings.Join(texts, "\n"), call, depth+1), true
@@ -82,9 +79,6 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	}
 	if p.isOnlyErrorMessage(v) {
 		return Judgement{Outcome: Error, Rule: "json:message"}, true
-	}
-	if rule := call.fieldFailureRule(v); rule != "" {
-		return Judgement{Outcome: Error, Rule: "json:" + rule}, true
 	}
 	if judgement, ok := judgeWrapped(v, call, depth); ok {
 		return judgement, true

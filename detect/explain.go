@@ -100,6 +100,9 @@ func ruleMeaning(f Finding) string {
 	case f.Rule == "":
 		return "no failure sign was found"
 	}
+	if strings.HasSuffix(f.Rule, ":answer") {
+		return "the words and fields of the answer are more frequent in failed answers than in successful ones"
+	}
 	meanings := map[string]string{
 		"flag":          "the result's error flag decides",
 		"exit-code":     "the command's exit code decides",

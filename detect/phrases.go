@@ -26,7 +26,11 @@ var compiledPhrases = sync.OnceValue(func() *phrases {
 	if err != nil {
 		panic(err) // cannot happen, because a test reads the embedded files
 	}
-	return compile(list)
+	p := compile(list)
+	if p.answers, err = readAnswerModel(answerWeights); err != nil {
+		panic(err) // as above
+	}
+	return p
 })
 
 // phrases holds the phrases in both files.
@@ -45,6 +49,8 @@ type phrases struct {
 	synthetic                []ruledPhrase // the beginnings of user messages that a harness wrote
 	sideSentences, sideRoles []ruledPhrase // sentences and roles in agents' side requests
 	chatInstructions         []ruledPhrase // instructions for housekeeping in chat front ends
+
+	answers *answerModel
 }
 
 // messagePhrases are the phrases for phrases.errorMessageRule.
@@ -142,7 +148,7 @@ func readList(file, text string) ([]listLine, error) {
 func compile(list []listLine) *phrases {
 	p := &phrases{
 		lists: map[string][]string{}, sets: map[string]map[string]bool{}, toolLists: map[string][]string{},
-		waitCommands: commandList{}, pollCommands: commandList{}, launchers: commandList{},
+		waitCommands: commandList{}, pollCommands: commandList{}, launchers: commandList{}, answers: &answerModel{},
 	}
 	prefixed := map[string]*prefixes{
 		"error": &p.message.errors, "error-ends": &p.message.errorEnds, "error-alone": &p.message.errorAlone,

@@ -26,8 +26,8 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 	case "error", "error-word", "error-ends", "error-alone", "unable", "invalid", "missing", "missing-anywhere":
 		rule, _ := p.errorMessageRule(text)
 		return rule
-	case "about-call", "word-class", "service-fails", "action-fails", "lookup-fails":
-		name := map[string]string{"about-call": "get_film", "action-fails": "book_cart"}[class]
+	case "about-call", "word-class":
+		name := map[string]string{"about-call": "get_film"}[class]
 		call := p.analyseCall(cmp.Or(name, "get_cart"), "{}")
 		return fmt.Sprint(p.classify(&call, text, 0))
 	case "complaint", "no-complaint":
@@ -89,21 +89,6 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.classifyTurn(message, message, text))
 	case "unknown-answer", "about-answer":
 		return fmt.Sprint(p.classifyTurn(text, text, "We have two sizes. What do you want?"))
-	case "limit", "limit-anywhere", "confirms", "confirms-anywhere", "participle", "unconfirmed", "negation", "harmless-no":
-		call := p.analyseCall("book_tour", "{}")
-		return fmt.Sprint(p.classify(&call, text, 0))
-	case "refused":
-		call := p.analyseCall("book_tour", "{}")
-		return fmt.Sprint(p.classify(&call, `{"status":"`+text+`"}`, 0))
-	case "obstacle", "limit-field", "setting":
-		call := p.analyseCall("book_tour", "{}")
-		return fmt.Sprint(p.classify(&call, `{"`+text+`":["size"]}`, 0))
-	case "changed-field":
-		call := p.analyseCall("book_tour", "{}")
-		return fmt.Sprint(p.classify(&call, `{"`+text+`":"x","hint":"Tours must be small."}`, 0))
-	case "outcome-flag":
-		call := p.analyseCall("book_tour", "{}")
-		return fmt.Sprint(p.classify(&call, `{"`+text+`":false}`, 0))
 	case "offer":
 		return fmt.Sprint(p.classifyTurn("no, i'd rather have two", "no, i'd rather have two", text))
 	case "claim":
@@ -151,9 +136,6 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 		call := p.analyseCall("read_it", text)
 		if class == "key note" {
 			return describeCall("my_plan", `{"`+text+`":"x"}`, "")
-		}
-		if class == "key outcome" || class == "key why" || class == "key new-id" {
-			return describeCall("book_tour", "{}", text)
 		}
 		if class == "key budget" {
 			return fmt.Sprint(identityWithoutBudget("get", text) != 0, p.areKeys("budget", call.args.keys))

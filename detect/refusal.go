@@ -84,6 +84,8 @@ func (p *phrases) readPending(text string) (string, bool) {
 		case n <= 2 && strings.HasPrefix(line, "command") &&
 			containsAny(line, "in the background", "in background") && !p.isTimeOutLine(line):
 			return "background", true
+		case line == "<status>running</status>": // Claude Code's BashOutput and TaskOutput
+			return "still-running", true
 		case strings.Contains(line, " is still running") && hasAnyPrefix(line, p.lists["still-running"]):
 			return "still-running", true
 		}

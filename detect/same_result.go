@@ -55,8 +55,8 @@ func (p *phrases) lineToHash(line string) string {
 
 // The part of a result that endsHash reads.
 const (
-	hashedFirst = 2   // lines at the start
-	hashedLast  = 4   // lines at the end
+	hashedFirst = 2  // lines at the start
+	hashedLast  = 4  // lines at the end
 	hashedBytes = 96 // per line
 )
 
