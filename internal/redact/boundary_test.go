@@ -204,3 +204,13 @@ func TestAdjacentValuesAreRedactedSeparately(t *testing.T) {
 		}
 	})
 }
+
+// The prefix of a ClickHouse key, 4b1d, is also hexadecimal.
+func TestHashIsKept(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"s_4b1d3a29139fa339a8e488d43498cba1", "commit 4b1d3a29139fa339a8e488d43498cba1c0ffee00", "4b1d3a29139fa339a8e488d43498cba1c0ffee000a1b2c3d4e5f60718293a4b5 a.tgz"} {
+		if got := redact.New(true).Text(text); got != text {
+			t.Errorf("Text(%q) = %q, want it unchanged", text, got)
+		}
+	}
+}

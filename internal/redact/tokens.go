@@ -15,10 +15,16 @@ func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind
 	if end == len(m.text) {
 		minBytes = max(minBytes/2, min(minBytes, 10))
 	}
-	if body := m.text[start+prefixLen : end]; len(body) < minBytes || isMask(body) {
+	if body := m.text[start+prefixLen : end]; len(body) < minBytes || isMask(body) || isLowerHex(m.text[start:end]) {
 		return hit{}
 	}
 	return hit{start, end, k}
+}
+
+// isLowerHex reports whether v is a hexadecimal number in lower case. A commit or a session name can begin with the
+// prefix 4b1d, but a key also has other letters.
+func isLowerHex(v []byte) bool {
+	return !bytes.ContainsFunc(v, func(r rune) bool { return (r < '0' || r > '9') && (r < 'a' || r > 'f') })
 }
 
 // isMask reports whether v repeats one letter or digit, as in sk-xxxx.
