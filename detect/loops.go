@@ -42,6 +42,8 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 	switch {
 	case warnings > 1 || warnings == 1 && sinceWarning < minAfterWarning:
 		return Loop{}, false
+	case repeatsFinalResult(steps):
+		loop.Rule = "no-change"
 	case newest.memo.isFinal && count < minFinal:
 		return Loop{}, false
 	case v.Outcome == Error && count >= minFailed && (count > minFailed || !newest.isTransient()):

@@ -100,7 +100,7 @@ func resultForPhrase(p *phrases, class, phrase, text string) string {
 		return loose
 	case "agent":
 		return fmt.Sprint(p.inList(class, text))
-	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "ended", "ended-anywhere", "program", "goal", "waits", "polls", "carries", "path", "sleeps":
+	case "tool", "verb", "key", "runs-on", "timed-out", "no-error", "ended", "ended-anywhere", "program", "option", "goal", "waits", "polls", "carries", "path", "sleeps":
 		return callResultForPhrase(p, class, phrase, text)
 	}
 	return fmt.Sprint(p.classifyTurn(text, text, agentAnswer))
@@ -119,7 +119,7 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 	case class == "program wordy":
 		line, _ := p.canonicalLine(text)
 		return line
-	case kind == "program" || kind == "goal" || kind == "waits" || kind == "polls" || kind == "carries" || kind == "path" || kind == "sleeps":
+	case kind == "program" || kind == "option" || kind == "goal" || kind == "waits" || kind == "polls" || kind == "carries" || kind == "path" || kind == "sleeps":
 		result := "Exit code: 1"
 		if class == "program errs" {
 			_, result, _ = strings.Cut(phrase+"boom", " ")

@@ -89,8 +89,8 @@ func (p *phrases) program(words []string) (string, []string) {
 // isReadOnly reports whether a program with these arguments only reads.
 func (p *phrases) isReadOnly(prog string, args []string) bool {
 	prog = strings.ToLower(prog) // PowerShell
-	if prog == "git" {
-		args = gitArgs(args)
+	if p.inList("program subcommand", prog) {
+		args = p.subcommandArgs(args)
 	}
 	if prog == "gh" { // the second argument is the action
 		args = args[min(1, len(args)):]
@@ -145,13 +145,18 @@ func (p *phrases) startsOnlyReaders(args []string, options ...string) bool {
 	return true
 }
 
-// gitArgs returns git's arguments from the subcommand on.
-func gitArgs(args []string) []string {
-	for len(args) > 1 && (args[0] == "-C" || args[0] == "-c") {
-		args = args[2:]
+// subcommandArgs returns a program's arguments from the subcommand on, as in `kubectl -n shop get pods`. If there is no
+// subcommand, it returns all arguments.
+func (p *phrases) subcommandArgs(args []string) []string {
+	rest := args
+	for len(rest) > 0 && strings.HasPrefix(rest[0], "-") {
+		if len(rest) > 1 && p.inList("option valued", rest[0]) {
+			rest = rest[1:]
+		}
+		rest = rest[1:]
 	}
-	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
-		args = args[1:]
+	if len(rest) == 0 {
+		return args
 	}
-	return args
+	return rest
 }

@@ -100,6 +100,7 @@ type callTraits struct {
 	computed       bool
 	isEdit         bool
 	isCommand      bool
+	runsCommand    bool // isCommand, or a command that waits
 	isCheck        bool // test, lint or build; or a command that is not read-only, as it may run tests
 	mayChange      bool
 	scrolls        bool
@@ -119,6 +120,7 @@ func (s *step) toolCall() *toolCall {
 		s.memo.traits.isEdit, s.memo.traits.isCommand = call.purpose == purposeEdit, call.purpose == purposeExec
 		s.memo.traits.isGesture = (call.purpose == purposeWeb && call.mayChange() || call.nameHas("click")) && !call.scrolls() && !call.pressesKey() && !omitsPage(s.call.result.text)
 		s.memo.traits.mayChangePage = call.nameMatches("gesture")
+		s.memo.traits.runsCommand = call.purpose == purposeExec || len(call.shell.parts) > 0
 		s.memo.traits.isNote = call.purpose == purposePlan
 		s.memo.traits.scrolls = call.scrolls()
 		s.memo.traits.sendsPlainText = call.purpose == purposeOther && call.sendsPlainText()
@@ -251,7 +253,7 @@ func (s *step) resultHash() uint64 {
 func (s *step) hashedText() string {
 	call := s.toolCall() // also sets memo.traits
 	text := s.text()
-	if s.memo.traits.isCommand {
+	if s.memo.traits.runsCommand {
 		text = compiledPhrases().unframe(text).body
 	}
 	return call.withoutQuery(text)

@@ -14,6 +14,7 @@ import (
 const (
 	minSameMessages = 5  // failures with the same message
 	minSameScreens  = 6  // successes with the same result
+	minSameFinal    = 5  // equal results that say that a task has ended
 	minKnownResults = 6  // consecutive answers that bring only known results
 	maxStuckSteps   = 40 // steps searched
 )
@@ -45,6 +46,29 @@ func hasSameAnswers(steps func(int) *step) bool {
 		repeated = repeated || sameCall(s, newest)
 		return s.judgement().Outcome == OK && sameResult(s, newest)
 	}) && repeated
+}
+
+// repeatsFinalResult reports whether the newest result says that a task has ended, and minSameFinal answers brought the
+// same result, whatever the calls were. A wait changes nothing, because the task has ended.
+func repeatsFinalResult(steps func(int) *step) bool {
+	newest := steps(0)
+	if !newest.memo.isFinal || newest.judgement().Outcome != OK {
+		return false
+	}
+	count, batch := 1, newest.batch
+	for i := 1; i < maxStuckSteps; i++ {
+		s := steps(i)
+		switch {
+		case s == nil || s.isUser || s.hasWarning || s.mayChangeResults() && !s.memo.waited:
+			return false
+		case s.batch != batch && sameResult(newest, s):
+			batch = s.batch
+			if count++; count == minSameFinal {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hasMatchingResults reports whether matches returns true for the results in the newest minCount answers that call the

@@ -138,6 +138,10 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	refuse, waited := call("game", `{"command":"jump"}`, refused), call("wait", `{"seconds":3}`, "waited")
 	sameRoom := parallel(call("game", `{"command":"stay"}`, "Study\nA key lies here."))
 	edited := call("edit", `{"path":"b.c","old_str":"a","new_str":"b"}`, "The file b.c has been updated.")
+	polls := make([]testStep, 0, 5)
+	for i, command := range []string{"kubectl -n shop get pods", "sleep 20; kubectl get pods -n shop", "sleep 30 && kubectl -n shop get pods", "kubectl get pods -n shop", "sleep 60; kubectl -n shop get pods"} {
+		polls = append(polls, bash(command, fmt.Sprintf("NAME        READY   STATUS             AGE\nweb-x2kqp   0/1     ImagePullBackOff   %ds\n\n[exit code 0]", 20+40*i)))
+	}
 	for name, tc := range map[string]struct {
 		steps []testStep
 		loop  bool
@@ -210,6 +214,9 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"a file read by six tools, and an edit":  {insertBeforeLast(fileReads, edited), false},
 		"a short file read by six tools":         {shortFileReads, false},
 		"mails to two people":                    {mailSteps(2), true},
+		"an ended task, polled in five ways":     {polls[:5], true},
+		"an ended task, polled in four ways":     {polls[:4], false},
+		"an ended task, polled after a change":   {insertBeforeLast(polls[:5], bash("kubectl -n shop apply -f web.yaml", "configured")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -103,7 +103,7 @@ func (s *workSearch) search(committed func() bool) {
 	for _, part := range parts {
 		args := part.args
 		if part.prog == "git" {
-			args = gitArgs(args)
+			args = c.phrases.subcommandArgs(args)
 		}
 		if len(args) == 0 {
 			continue
