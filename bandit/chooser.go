@@ -37,7 +37,7 @@ type baseline struct {
 }
 
 // New returns a chooser with the default priors. All evidence has full weight until Advance or RaiseMaxima sets the
-// day.
+// current day.
 func New() *Chooser { return newChooser(trial.NewCounters()) }
 
 func newChooser(measured *trial.Counters) *Chooser {

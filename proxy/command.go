@@ -155,5 +155,5 @@ func (req lessonsRequest) explain(err error) (text, result string) {
 	}
 	req.shared.opts.Metrics.FailedOpen(label.StepWritCommand)
 	req.log.Warn("an agent's lesson could not be written; the agent was asked to try again", "error", err)
-	return "the lessons cannot be written at present; try again later.", "failed"
+	return "precept cannot store the lesson at present; try again later.", "failed"
 }

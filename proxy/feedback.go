@@ -75,7 +75,7 @@ func (p *Proxy) storeEntry(c echo.Context, client identity, post feedback.Post) 
 	}
 	m.feedback.WithLabelValues(post.Entry.Source, post.Entry.Type, string(done.Status)).Inc()
 	a := newEntryAnswer(post.Entry.ID, &done)
-	if done.Status != store.Joined { // the store knows no session, so the answer has the names sent by the client
+	if done.Status != store.Joined { // the store has not found the session, so the answer has the names that the client sent
 		a.Session, a.Run = cmp.Or(a.Session, post.SessionID), cmp.Or(a.Run, post.RunID)
 	}
 	return a
@@ -106,5 +106,5 @@ func (p *Proxy) notStored(c echo.Context, f feedback.Post, err error) entryAnswe
 	}
 	p.opts.Metrics.FailedOpen(label.StepFeedback)
 	p.opts.log(unwrapClient(c.Response())).Warn("feedback could not be stored; the client got a 503", "error", err)
-	return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written at the moment; post the feedback again later"}
+	return entryAnswer{ID: f.Entry.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "precept cannot store the feedback at the moment; post the feedback again later"}
 }

@@ -330,7 +330,7 @@ func (req lessonsRequest) httpError(c echo.Context, err error) error {
 	}
 	req.shared.opts.Metrics.FailedOpen(label.StepLessons)
 	req.log.Warn("an agent's lesson could not be written; the client got a 503", "error", err)
-	return newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "the lessons cannot be written at the moment; try again")
+	return newAPIError(wire.NoDialect, http.StatusServiceUnavailable, "precept cannot store the lesson at the moment; try again later")
 }
 
 // requestOrigin returns a posted lesson's origin: the session that the client names, or else "v1/lessons".

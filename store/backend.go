@@ -45,9 +45,9 @@ type Fleet interface {
 }
 
 // ErrNullBackend is returned by every write to a NullBackend.
-var ErrNullBackend = errors.New("the data directory cannot be written, so precept keeps all data in memory and stores nothing")
+var ErrNullBackend = errors.New("the data directory is not writable, so precept keeps all data in memory and stores nothing")
 
-// NullBackend is the Backend for a data directory that cannot be written. It stores nothing: precept picks and inserts
+// NullBackend is the Backend for a data directory that is not writable. It stores nothing: precept picks and inserts
 // lessons from memory, counts exchanges as dropped, and refuses feedback with ErrNullBackend.
 type NullBackend struct{}
 

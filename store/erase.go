@@ -26,7 +26,7 @@ const (
 
 // errUnwritten means that the deletion did not run, because some rows are undelivered. Delivering them after the
 // deletion would store the deleted sessions again.
-var errUnwritten = errors.New("the deletion did not run, because the store cannot be written; repeat the deletion later")
+var errUnwritten = errors.New("the deletion did not run, because precept cannot write to the store; repeat the deletion later")
 
 type deletionBackend interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)

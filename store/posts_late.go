@@ -50,7 +50,7 @@ type latePosts struct {
 type LateMetrics struct {
 	Unknown atomic.Int64 // no session was found
 	Full    atomic.Int64 // the session, or the tenant's parked feedback, was full
-	Bad     atomic.Int64 // the post is invalid, delivery panicked, or the data directory cannot be written
+	Bad     atomic.Int64 // the post is invalid, delivery panicked, or the data directory is not writable
 	Expired atomic.Int64 // the post waited too long
 }
 

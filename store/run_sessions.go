@@ -7,10 +7,10 @@ import (
 	"precept/internal/session"
 )
 
-// maxRunSessions limits the sessions in a RunSessions, without the parent.
+// maxRunSessions is the maximum number of sessions in a RunSessions, not counting the parent.
 const maxRunSessions = 200
 
-// RunSessions lists a run's or a parent session's sessions, oldest first.
+// RunSessions lists the sessions of a run, or a parent session and the sessions that it started, oldest first.
 type RunSessions struct {
 	Name     string        `json:"name"`
 	Sessions []SessionItem `json:"sessions"`
@@ -19,7 +19,8 @@ type RunSessions struct {
 	Verdict  string        `json:"verdict"` // verdict on the shared reward
 }
 
-// Run returns a run's or a parent session's sessions, or ErrNoSession.
+// Run returns the sessions of the run or the parent session with the given name. If there is no such session, the error
+// is ErrNoSession.
 func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, error) {
 	out := RunSessions{Name: name, Sessions: []SessionItem{}}
 	listed, rec, err := a.find(ctx, tenant, name)

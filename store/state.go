@@ -81,7 +81,7 @@ type Metrics struct {
 	DroppedBad      atomic.Int64  // the exchange does not encode, or a step panicked
 	DroppedQuota    atomic.Int64  // the outbox had reached limits.outbox_bytes
 	DroppedTenant   atomic.Int64  // the tenant's rows in the outbox had reached limits.tenant_bytes
-	DroppedReadOnly atomic.Int64  // the data directory cannot be written
+	DroppedReadOnly atomic.Int64  // the data directory is not writable
 	WriteErrors     atomic.Int64  // failed writes; each is retried later
 	Pending         atomic.Int64  // exchanges waiting for the backend
 	FeedbackFull    atomic.Int64  // implicit feedback beyond a session's limits.feedback entries
@@ -102,7 +102,7 @@ type SignalMetrics struct {
 const (
 	droppedFull     = "full"      // the queue or the memory for exchanges was full
 	droppedBad      = "bad"       // does not encode, or the backend always refuses it
-	droppedReadOnly = "read_only" // the data directory cannot be written
+	droppedReadOnly = "read_only" // the data directory is not writable
 	droppedQuota    = "quota"     // the outbox had reached limits.outbox_bytes
 	droppedTenant   = "tenant"    // the tenant's rows in the outbox had reached limits.tenant_bytes
 	droppedDamaged  = "damaged"   // the outbox was damaged

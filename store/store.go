@@ -108,8 +108,8 @@ func (s *Store) Archive(reward feedback.Definition) *Archive {
 // Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
 func (s *Store) Healthy() bool { return !s.state.backendDown.Load() && !s.state.outboxFailed.Load() }
 
-// NothingStored is Problem's result if the data directory cannot be written.
-const NothingStored = "nothing is stored, because the data directory cannot be written"
+// NothingStored is Problem's result if the data directory is not writable.
+const NothingStored = "nothing is stored, because the data directory is not writable"
 
 // Problem describes a failing part of the store, and the effect; "" means all parts work.
 func (s *Store) Problem() string {
@@ -118,13 +118,13 @@ func (s *Store) Problem() string {
 	case s.state.storesNothing:
 		return NothingStored
 	case s.state.backendDown.Load() && full:
-		return "the store cannot be written, and the outbox is full: new exchanges are dropped"
+		return "precept cannot write to the store, and the outbox is full: new exchanges are dropped"
 	case s.state.backendDown.Load():
-		return "the store cannot be written"
+		return "precept cannot write to the store"
 	case full:
 		return "the outbox is full: new exchanges are dropped"
 	case s.state.outboxFailed.Load():
-		return "the outbox cannot be written"
+		return "precept cannot write to the outbox"
 	case s.options.Queue.Path != "" && s.deliverer.handoff.outbox == nil:
 		return "the outbox cannot be opened: exchanges wait in memory"
 	}

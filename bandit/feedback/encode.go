@@ -32,8 +32,8 @@ func (e *Entry) Repeats(stored *Entry) bool {
 	return err == nil && bytes.Equal(text, storedText)
 }
 
-// Rank returns a sort key for a version of an entry. Stores keep the version with the greatest key, compared byte by
-// byte, regardless of the order in which the versions arrive.
+// Rank returns a sort key for one of an entry's versions. Stores keep the version with the greatest key, compared byte
+// by byte, regardless of the order in which the versions arrive.
 func Rank(at time.Time, encoded []byte) []byte {
 	b := binary.BigEndian.AppendUint64(nil, uint64(at.Unix())^1<<63)
 	b = binary.BigEndian.AppendUint32(b, uint32(at.Nanosecond())) //nolint:gosec // below 10^9

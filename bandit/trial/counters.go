@@ -12,8 +12,8 @@ import (
 // Counters holds one tenant's evidence in memory, and is safe for concurrent use.
 //
 // Lock order: Counters.mu, then one sums.mu or plannedTrial.mu, then poolMu. dirtyMu and modelsMu are leaf locks.
-// Counters.mu is held for writing only to add a scope or to change the day, so a request waits at most for a map insert
-// or for one arm's sums.
+// Counters.mu is held for writing only to add a scope or to set the current day, so a request waits at most for a map
+// insert or for one arm's sums.
 type Counters struct {
 	mu      sync.RWMutex
 	arms    map[Arm]*sums

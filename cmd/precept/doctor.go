@@ -44,7 +44,7 @@ type diagnosis struct {
 	Running        *server.RunFile `json:"running,omitempty"`
 	// Ready is the running server's response to /readyz.
 	Ready *readiness `json:"ready,omitempty"`
-	// DataDirError is the reason why the data directory cannot be written.
+	// DataDirError is the reason why the data directory is not writable.
 	DataDirError string `json:"data_dir_error,omitempty"`
 }
 
@@ -93,9 +93,9 @@ func (inv *invocation) doctorCommand() *cobra.Command {
 		Short: "Check the configuration, the store and the server, and count exchanges by result",
 		Long: "Doctor checks the configuration, the data directory, the store and the running server, and counts the " +
 			"exchanges (requests with their replies) by result. Exit code 0: all checks passed; 1: the configuration has " +
-			"faults, the data directory cannot be written, the store cannot be read or written, or the running server " +
-			"does not answer, is not ready or is degraded. Exchanges that were dropped, lost or set aside do not " +
-			"change the exit code.",
+			"faults, the data directory is not writable, precept cannot read from or write to the store, or the running " +
+			"server does not answer, is not ready or is degraded. Exchanges that were dropped, lost or set aside do " +
+			"not change the exit code.",
 		Args: argsValidator(cobra.NoArgs),
 	}
 	addJSONFlag(c, &asJSON)
@@ -210,7 +210,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		printWrapped(out, columns, "the store cannot be read: %s", report.Printable(d.StoreError))
 	}
 	if d.StoreFault != "" {
-		printWrapped(out, columns, "the store cannot be written: %s", report.Printable(d.StoreFault))
+		printWrapped(out, columns, "precept cannot write to the store: %s", report.Printable(d.StoreFault))
 	}
 	if d.EvictionPolicy != "" {
 		printWrapped(

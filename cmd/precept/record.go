@@ -37,7 +37,7 @@ func (inv *invocation) recordCommand() *cobra.Command {
 		Short: "Record a failure, and the rule that prevents it, in AGENT.md",
 		Long: "Record appends one entry to the section \"" + ledger.Heading + "\" in AGENT.md. Record creates a missing file or section and keeps all other content. " +
 			"A failure with the same file and error summary is recorded only once. With --json, record reads the entry from standard input and prints the result as JSON; " +
-			"docs/contracts/record.schema.json describes both. If AGENT.md cannot be written, record tries again after 100 ms, then writes the entry to " +
+			"docs/contracts/record.schema.json describes both. If record cannot write to AGENT.md, record tries again after 100 ms, then writes the entry to " +
 			".orchestration/agent_trace.jsonl and exits with 0, because the agent's work did not fail.",
 		Example: `  precept record --intent-id ci-42 --type test --file cart_test.go --error "want 3, got 2" --cause "The total ignored the discount." --resolution "The total subtracts the discount." --rule "Test a total with a discount."`,
 		Args:    argsValidator(cobra.NoArgs),

@@ -49,8 +49,8 @@ func (inv *invocation) rulesMeasureCommand() *cobra.Command {
 			"the session's requests keep a registered section or go without it, and compares the two groups of " +
 			"sessions. A section is registered with its text: after an edit, register the section again, and the " +
 			"measurement starts again from zero. Without --section, measure registers all outermost sections. At most " +
-			"rules.at_once sections are measured at a time; the others wait until a measurement ends. A section that " +
-			"forbids something (never, must not, secrets, production, deletion) needs --force. A running server applies " +
+			"rules.at_once sections are measured at a time; the others wait until a measurement ends. A section with a " +
+			"word such as never, must not, secrets, production or deletion needs --force. A running server applies " +
 			"the change within two seconds, to sessions that start later. Requests with the header Precept-Rules: off " +
 			"keep all sections.",
 		Args:    argsValidator(cobra.ExactArgs(1)),

@@ -200,7 +200,7 @@ func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	}
 	_, _, hi := effectInterval(r)
 	if hi != nil && *hi < margin {
-		return fmt.Sprintf("non-inferior without the section (leaving the section out harms by less than %.1f points)", 100*margin), ""
+		return fmt.Sprintf("non-inferior: leaving the section out costs less than %.1f points", 100*margin), ""
 	}
 	if hi == nil {
 		return "", fmt.Sprintf("too few sessions: %d with the section, %d without it", r.NInjected, r.NWithheld)
@@ -235,7 +235,7 @@ func (j *removalDecision) evidence() string {
 		o := &r.Outcomes[i]
 		if o.Name == trial.Turns.String() && o.MeanWithheld != nil {
 			requests := 1 + *o.MeanWithheld // the outcome does not count the first request
-			return fmt.Sprintf("%s; saves about %.0f tokens a session (%d a request, %.1f requests)", text, float64(tokens)*requests, tokens, requests)
+			return fmt.Sprintf("%s; saves about %.0f tokens per session (%d tokens per request, %.1f requests)", text, float64(tokens)*requests, tokens, requests)
 		}
 	}
 	return fmt.Sprintf("%s; saves %d tokens in each request", text, tokens)

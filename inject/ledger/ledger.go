@@ -49,8 +49,8 @@ type Ledger struct {
 }
 
 // Record appends the new entries in one step, and returns an outcome for each entry. err reports an invalid entry. If
-// the ledger cannot be written, the results have the status Failed, and the trace holds the entries. err is then nil,
-// so that the caller still reports the failures in entries. traceErr means that the trace cannot be written.
+// writing to the ledger fails, the results have the status Failed, and the trace holds the entries. err is then nil,
+// so that the caller still reports the failures in entries. traceErr means that writing to the trace also failed.
 func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, traceErr error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {

@@ -60,7 +60,7 @@ func nativeResults(it *wire.Item) []wire.Result {
 	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.InUserText })
 }
 
-// messageText returns an item's text. If an item has results, text other than the person's words is an agent's note,
+// messageText returns an item's text. If an item has results, text other than the user's words is an agent's note,
 // and is left out.
 func messageText(it *wire.Item) string {
 	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.UserText == "" && len(nativeResults(it)) > 0 {

@@ -22,7 +22,7 @@ func (r *Record) SetOptedOut(turn int, optedOut bool) {
 	}
 }
 
-// IsHidden reports whether the turn opted out, or it is not known yet whether it did.
+// IsHidden reports whether the turn opted out, or may have opted out and is still pending.
 func (r *Record) IsHidden(turn int) bool {
 	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }
@@ -32,7 +32,7 @@ func (r *Record) IsFullyOptedOut() bool {
 	return r.Thread.Turns > 0 && len(r.OptOut.Turns) >= r.Thread.Turns
 }
 
-// HasVisibleTurn reports whether the session has a turn that is not hidden, or no turn yet.
+// HasVisibleTurn reports whether the session has a turn that is not hidden, or has no turn yet.
 func (r *Record) HasVisibleTurn() bool {
 	for turn := 1; turn <= r.Thread.Turns; turn++ {
 		if !r.IsHidden(turn) {
@@ -44,8 +44,8 @@ func (r *Record) HasVisibleTurn() bool {
 
 func newestTurns(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 
-// OptOutMark is the only stored data for a session with only opted-out turns: the numbers of turns and list items. It
-// tells other replicas about the opt-out.
+// OptOutMark is the only stored data for a session in which every turn opted out: how many turns and list items the
+// session has. The mark tells other replicas about the opt-out.
 type OptOutMark struct{ Turns, Items int }
 
 // OptOutMark returns the session's mark. ok is false if a turn did not opt out.

@@ -53,8 +53,8 @@ type Row struct {
 	IsUnit         bool // other sessions use the record's random decisions and lessons; MergeRows merges concurrent writes
 	Data           []byte
 
-	Exchanges int  // number of stored exchanges, set for a due session (old enough to close); 0 if unknown
-	Unrated   bool // set for a due session: there is no feedback, and FeedbackState is 0; false if unknown
+	Exchanges int  // number of stored exchanges; only set for a due session (old enough to close); otherwise 0
+	Unrated   bool // whether there is no feedback and FeedbackState is 0; only set for a due session
 }
 
 // Echo records that an echo key occurred in a session.
@@ -90,7 +90,7 @@ type StoredSample struct {
 	Sample sample.Sample
 }
 
-// SettledState is the reward with which a session is included in the counters, and a version.
+// SettledState is the reward that the counters contain for a session, with a version number.
 type SettledState struct {
 	Version           int64 // 0 means not closed yet
 	Rewarded          bool
@@ -100,8 +100,8 @@ type SettledState struct {
 }
 
 // Settlement adds a closed session to the counters in one atomic step. If the session's SettledState still has version
-// From, the store adds the deltas to the tenant's counters, and stores To with version From+1. If feedback arrived
-// after FeedbackState, a version of the feedback, the session stays unsettled.
+// From, the store adds the deltas to the tenant's counters, and stores To with version From+1. FeedbackState is the
+// feedback's version number; if newer feedback has arrived, the session stays unsettled.
 type Settlement struct {
 	Tenant        string
 	ID            ID
@@ -129,7 +129,8 @@ type UnsettledSession struct {
 	ID     ID
 }
 
-// Position is a version of a tenant's numbers in the store, by which replicas notice changes.
+// Position identifies the state of a tenant's counters and rewards in the store. Replicas compare positions to find
+// changes.
 type Position struct {
 	Counters           string // changes whenever the tenant's counters change
 	ProvisionalRewards string // position of the newest provisional reward

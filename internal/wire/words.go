@@ -6,7 +6,7 @@ import (
 )
 
 // Agents and precept insert text into user messages. userWords removes this text, so that matching, feedback and the
-// content hash read only the person's words.
+// content hash read only the user's words.
 
 const (
 	blockOpen  = "Lessons from past experience:\n"

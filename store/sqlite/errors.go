@@ -14,10 +14,10 @@ import (
 var (
 	// ErrBusy reports that another process holds the database lock. Retry the call later.
 	ErrBusy = errors.New("the database is locked by another process")
-	// ErrReadOnly reports that the file or the directory cannot be written.
-	ErrReadOnly = errors.New("the data directory cannot be written")
+	// ErrReadOnly reports that the file or the directory is not writable.
+	ErrReadOnly = errors.New("the data directory is not writable")
 	// ErrDisk reports an I/O error.
-	ErrDisk = errors.New("the disk cannot be read or written")
+	ErrDisk = errors.New("precept cannot read from or write to the disk")
 	// ErrCorrupt reports that the file is damaged or was replaced. After Close, Open renames the file, and creates an
 	// empty one.
 	ErrCorrupt = errors.New("the database file is damaged")

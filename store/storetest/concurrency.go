@@ -13,15 +13,15 @@ import (
 
 func concurrencyCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
-		"each writer reads its own writes":                  testReadOwnWrites,
-		"one of several first settlements is accepted":      testConcurrentFirstSettlements,
-		"parked entries are joined by one call":             testConcurrentJoin,
-		"one of several InitMeta values is stored":          testConcurrentInitMeta,
-		"one of several priors for a version is stored":     testConcurrentPutPriors,
-		"concurrent settlements in a session are all added": testConcurrentSettlements,
-		"highest concurrent maximum is kept":                testConcurrentRaise,
-		"concurrent feedback is merged":                     testConcurrentFeedback,
-		"concurrent picks in a run are merged":              testConcurrentPicks,
+		"each writer reads its own writes":                              testReadOwnWrites,
+		"of several concurrent first settlements, only one is accepted": testConcurrentFirstSettlements,
+		"each parked entry is joined by exactly one call":               testConcurrentJoin,
+		"one of several InitMeta values is stored":                      testConcurrentInitMeta,
+		"one of several priors for a version is stored":                 testConcurrentPutPriors,
+		"concurrent settlements in a session are all added":             testConcurrentSettlements,
+		"highest of several concurrent values is kept":                  testConcurrentRaise,
+		"concurrent feedback is merged":                                 testConcurrentFeedback,
+		"concurrent picks in a run are merged":                          testConcurrentPicks,
 	}
 }
 
@@ -69,7 +69,7 @@ func testReadOwnWrites(t tester, s Store) {
 				return err
 			}
 			if len(found[session.EchoKey(n)]) != 1 {
-				return fmt.Errorf("sessions with session %d's key after writing it: got %v, want one session", n, found)
+				return fmt.Errorf("FindEcho with the key of session %d, which was just written: got sessions %v, want one session", n, found)
 			}
 			list, err := s.Exchanges(ctx, tenant, id(n))
 			if err != nil {

@@ -119,7 +119,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), model.URL, append(storeFlags, "--limits-outbox-bytes", "1MiB")...)
 	waitForAnswer(p, "ok", noop, storeFlags...)
 	server.Kill()
-	waitForAnswer(p, "ok, degraded: the store cannot be written", noop, storeFlags...)
+	waitForAnswer(p, "ok, degraded: precept cannot write to the store", noop, storeFlags...)
 	sendLargeRequest := func() {
 		t.Helper()
 		p.Chat(t, nil, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.RandomHex(100<<10)))
@@ -127,7 +127,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	for range 24 {
 		sendLargeRequest()
 	}
-	waitForAnswer(p, "ok, degraded: the store cannot be written, and the outbox is full: new exchanges are dropped", sendLargeRequest, storeFlags...)
+	waitForAnswer(p, "ok, degraded: precept cannot write to the store, and the outbox is full: new exchanges are dropped", sendLargeRequest, storeFlags...)
 	p.Stop()
 
 	file := filepath.Join(t.TempDir(), "file")
@@ -139,7 +139,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	p.Eventually("the ready line", func() bool { return readyLine.MatchString(p.Log.String()) })
 	found := readyLine.FindStringSubmatch(p.Log.String())
 	p.DataURL = found[1]
-	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", noop, "--listen", found[2])
+	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory is not writable", noop, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
 		t.Errorf("server log without a store: want no \"available again\", got\n%s", p.Log.String())
@@ -241,7 +241,7 @@ func TestCommandsReadFromRedisWithAFullDisk(t *testing.T) {
 	out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor"}, flags...)...)
 	text := strings.Join(strings.Fields(out), " ")
 	if code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || !strings.Contains(text, "exchanges ever 1") ||
-		!strings.Contains(text, "the store cannot be written: ") || !strings.Contains(text, "free disk space, then run BGSAVE in Redis") {
+		!strings.Contains(text, "precept cannot write to the store: ") || !strings.Contains(text, "free disk space, then run BGSAVE in Redis") {
 		t.Errorf("doctor: got exit code %d, standard error %s, output\n%s\nwant 1, the counts, and the remedy", code, stderr, out)
 	}
 	if out := harness.MustRun(t, append([]string{"export", "--format", "openai"}, flags...)...); !strings.Contains(out, "Sweep the yard.") {

@@ -149,7 +149,7 @@ func TestVerifyReportsUnrecordedFailures(t *testing.T) {
 	}
 }
 
-// If the ledger's directory cannot be written, neither can the trace in the same directory.
+// If the ledger's directory is not writable, neither is the trace in the same directory.
 func TestVerifyReportsUnwritableDirectoryOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

@@ -50,7 +50,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 	}
 
 	// Lock the data directory against a second precept. Agents do not need the disk, so precept also starts if the
-	// directory cannot be written.
+	// directory is not writable.
 	if filepath.IsLocal(cfg.DataDir) {
 		_ = MakeDataDir(cfg.DataDir) // adds a .gitignore below the working directory; sqlite.Lock reports a failure
 	}
@@ -72,7 +72,7 @@ func (s *Server) setup(ctx context.Context, dataListener, adminListener net.List
 		s.onStop("lessons in Redis", fleetBank.Close)
 	}
 
-	// Open the backend: SQLite, Redis or, if the data directory cannot be written, memory. Closing the store also
+	// Open the backend: SQLite, Redis or, if the data directory is not writable, memory. Closing the store also
 	// closes the backend. If setup fails before the store is open, the cleanup closes the backend.
 	opened, err := openBackend(ctx, tools, cfg, lockErr, failures)
 	if err != nil {

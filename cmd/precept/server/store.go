@@ -172,7 +172,7 @@ type openedBackend struct {
 func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (openedBackend, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
-			f.log.Warn("the data directory cannot be written; precept continues, because the store is in Redis", "error", unwritable)
+			f.log.Warn("the data directory is not writable; precept continues, because the store is in Redis", "error", unwritable)
 		}
 		return openRedis(ctx, tools, cfg, f)
 	}
@@ -373,7 +373,7 @@ func IsLocked(dataDir string) bool {
 	return err != nil && !errors.Is(err, sqlite.ErrReadOnly)
 }
 
-// CheckWritable returns the reason why an existing data directory cannot be written.
+// CheckWritable returns the reason why an existing data directory is not writable.
 func CheckWritable(dataDir string) error {
 	if err := checkLock(dataDir); errors.Is(err, sqlite.ErrReadOnly) {
 		return err
