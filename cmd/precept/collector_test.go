@@ -8,18 +8,19 @@ import (
 	"time"
 )
 
-// A program with a small live heap gets a GOGC above 100. If the environment sets GOGC, precept does not change it.
+// tuneCollector raises GOGC above 100 while the live heap is small. If the environment sets GOGC, tuneCollector leaves
+// the value as it is.
 func TestGOGCFollowsLiveHeap(t *testing.T) {
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	tuneCollector(func(string) (string, bool) { return "", true })
 	if p := readGOGC(); p != 100 {
-		t.Fatalf("GOGC in the environment: got GOGC = %d, want 100 as before", p)
+		t.Fatalf("with GOGC set in the environment: got GOGC = %d, want 100, unchanged", p)
 	}
 
 	tuneCollector(func(string) (string, bool) { return "", false })
 	if l := debug.SetMemoryLimit(-1); l != limit {
-		t.Fatalf("after tuneCollector: got memory limit %d, want %d as before", l, limit)
+		t.Fatalf("after tuneCollector: got memory limit %d, want %d, unchanged", l, limit)
 	}
 	high := collectUntil(t, "above 100", func(p uint64) bool { return p > 100 })
 	liveHeap := make([]byte, 300<<20)
@@ -36,7 +37,8 @@ func readGOGC() uint64 {
 	return sample[0].Value.Uint64()
 }
 
-// collectUntil collects garbage until accept returns true. want describes the accepted value in the failure message.
+// collectUntil collects garbage until accept returns true. If accept never does, the failure message names want, a
+// description of the accepted values.
 func collectUntil(t *testing.T, want string, accept func(percent uint64) bool) uint64 {
 	t.Helper()
 	for range 6000 {

@@ -20,7 +20,7 @@ func newDemoRows() []report.Row {
 	}
 }
 
-// goldenTable is the table for newDemoRows with at least 90 columns.
+// goldenTable is the table for newDemoRows in a terminal with at least 90 columns.
 const goldenTable = `lesson                       true  found  95% interval    with/without  verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5      1234/310  proven helps
 read-the-failing-assertion  +14.0      -  -                       12/0  unproven
@@ -32,7 +32,7 @@ run-the-full-suite           +0.0      -  -                        0/0  not matc
 ask-for-a-screenshot         +0.0      -  -                        0/0  not matched yet
 `
 
-// goldenNarrow is the table without the with/without column.
+// goldenNarrow is the table for newDemoRows in a narrower terminal. It lacks the column with/without.
 const goldenNarrow = `lesson                       true  found  95% interval     verdict
 reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   proven helps
 read-the-failing-assertion  +14.0      -  -                unproven
@@ -53,11 +53,12 @@ func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	rows := newDemoRows()
 	rows[0].Lo, rows[0].Verdict = new(-.01), report.Helps
 	if text := demoTable(demo.NewWorld(1).Truths, rows, 80); !strings.Contains(text, "\nA verdict is final.") {
-		t.Errorf("interval that contains 0: got table\n%s\nwant the note that a verdict is final", text)
+		t.Errorf("table with an interval that contains 0: got\n%s\nwant the table with the note that a verdict is final", text)
 	}
 }
 
-// A lesson that was first presented as advice and then as a caution has a row for each presentation.
+// The report has one row for each presentation of a lesson. A lesson that was first presented as advice and then as a
+// caution has two rows, which the demo explains.
 func TestCircleReportExplainsLessonWithTwoRows(t *testing.T) {
 	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
 	earlier := active
@@ -72,7 +73,7 @@ func TestCircleReportExplainsLessonWithTwoRows(t *testing.T) {
 		var out strings.Builder
 		rows := printCircleRows(tc.rows, func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) })
 		if text := out.String(); len(rows) != len(tc.rows) || !strings.Contains(text, "active, as a caution\n") || strings.Contains(text, "each presentation is measured separately") != tc.explained {
-			t.Errorf("%s: got %d rows and output\n%s\nwant %d rows, and the explanation = %v", name, len(rows), text, len(tc.rows), tc.explained)
+			t.Errorf("%s: got %d rows and output\n%s\nwant %d rows and the two-row explanation = %v", name, len(rows), text, len(tc.rows), tc.explained)
 		}
 	}
 }

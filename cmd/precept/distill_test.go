@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// precept asks the judge, a model that rates sessions, several questions at once. All wait for the same reason.
+// precept sends several requests at once to the judge, the model that rates sessions. When the judge refuses requests,
+// all of them wait for the same reason, so precept reports the reason once.
 func TestJudgeWaitIsPrintedOnce(t *testing.T) {
 	var out strings.Builder
 	now := time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
@@ -18,6 +19,6 @@ func TestJudgeWaitIsPrintedOnce(t *testing.T) {
 	report(errors.New("the judge answers 500: away"), 2500*time.Millisecond)
 	const want = "precept: the judge answers 429: slow down; the next attempt is in 20.0 s\nprecept: the judge answers 500: away; the next attempt is in 2.5 s\n"
 	if out.String() != want {
-		t.Errorf("waits: got %q, want %q", out.String(), want)
+		t.Errorf("reported waits: got %q, want %q", out.String(), want)
 	}
 }

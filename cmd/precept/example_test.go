@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// An invocation holds what a command takes from the process: the streams and the environment.
+// An invocation contains what a command otherwise takes from the process: the standard streams and the environment.
 func Example() {
 	w := &invocation{
 		stdin:  strings.NewReader(`{"messages":[{"role":"user","content":"Run the tests."},{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"bash","arguments":"{\"command\":\"go test\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"bash: go: command not found"}]}`),

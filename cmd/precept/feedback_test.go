@@ -14,8 +14,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// startFeedbackServer starts a server that responds to feedback with the status codes in order, and then repeats the
-// last one. stop stops the server and returns the ids of the received feedback.
+// startFeedbackServer starts a server that responds to each feedback request with the next status code, and repeats the
+// last code. The returned function stops the server and returns the ids of the received feedback.
 func startFeedbackServer(t *testing.T, codes ...int) (base string, stop func() (ids []string)) {
 	t.Helper()
 	var got []string
@@ -41,7 +41,7 @@ func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 	base, stop := startFeedbackServer(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
 	var output strings.Builder
 	w := &invocation{stderr: &output, tools: server.Tools{Random: rand.Reader}}
-	lookups := 0 // the first look-up of the server's address fails
+	lookups := 0 // number of look-ups of the server's address; the first look-up fails
 	answer, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) {
 		if lookups++; lookups == 1 {
 			return "", &unavailableError{errNotRunning}
@@ -50,7 +50,7 @@ func TestPostFeedbackRetriesWhileServerIsUnavailable(t *testing.T) {
 	}, "" /* API key */, map[string]any{"session_id": "s"})
 	got := stop()
 	if err != nil || answer.Status != "joined" || len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
-		t.Errorf("postFeedback = %+v, %v after posts with ids %q, want status joined after 3 posts with the same id", answer, err, got)
+		t.Errorf("postFeedback = %+v, %v, after posts with ids %q; want status joined after 3 posts, all with the same id", answer, err, got)
 	}
 	if strings.Count(output.String(), "\n") != 1 || !strings.Contains(output.String(), "retrying for up to 1m0s") {
 		t.Errorf("got output %q, want one line with \"retrying for up to 1m0s\"", output.String())
@@ -62,7 +62,7 @@ func TestPostFeedbackReturnsErrors(t *testing.T) {
 	w := &invocation{stderr: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}
 	for _, tc := range []struct {
 		code  int
-		limit time.Duration // how long to retry
+		limit time.Duration // how long postFeedback retries
 		posts int
 	}{
 		{http.StatusBadRequest, time.Minute, 1},
@@ -73,15 +73,15 @@ func TestPostFeedbackReturnsErrors(t *testing.T) {
 		base, stop := startFeedbackServer(t, tc.code)
 		_, err := w.postFeedback(t.Context(), tc.limit, func() (string, error) { return base, nil }, "", map[string]any{"id": "mine"})
 		if got := stop(); err == nil || len(got) != tc.posts || got[0] != "mine" {
-			t.Errorf("status %d: err = %v after posts with ids %q, want an error after %d posts with the id mine", tc.code, err, got, tc.posts)
+			t.Errorf("server that responds with status %d: got error %v after posts with ids %q, want an error after %d posts with the id \"mine\"", tc.code, err, got, tc.posts)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := w.postFeedback(ctx, time.Minute, func() (string, error) { return "", &unavailableError{errNotRunning} }, "", map[string]any{}); !errors.Is(err, errNotRunning) {
-		t.Errorf("after an interrupt: err = %v, want %v", err, errNotRunning)
+		t.Errorf("postFeedback after an interrupt: err = %v, want %v", err, errNotRunning)
 	}
 	if _, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) { return "localhost:80", nil }, "", map[string]any{}); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:8080") {
-		t.Errorf("address without a scheme: err = %v, want an error with the example http://127.0.0.1:8080", err)
+		t.Errorf("address without a scheme: err = %v, want an error that shows http://127.0.0.1:8080 as an example", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Help shows a flag's kind of value, a word such as int or duration.
+// The help shows the kind of each flag's value in one word, such as int or duration.
 func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(invocation).rootCommand()
@@ -29,12 +29,12 @@ func TestHelpDescribesCommandsAndFlagsWithin100Columns(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !strings.Contains(b.String(), c.Short) && !strings.Contains(b.String(), c.Long) {
-			t.Errorf("%s help: got %s, want a text that contains %q or %q", c.CommandPath(), b.String(), c.Short, c.Long)
+			t.Errorf("help of %s: got %s, want it to contain the short description %q or the long description %q", c.CommandPath(), b.String(), c.Short, c.Long)
 		}
 		for line := range strings.Lines(b.String()) {
 			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && first != "precept" && !strings.HasPrefix(first, "http") {
-				t.Errorf("%s help: got a line with %d columns, want at most 100: %q", c.CommandPath(), n, line)
+				t.Errorf("help of %s: got %d columns, want at most 100, in line %q", c.CommandPath(), n, line)
 			}
 		}
 	})
@@ -47,7 +47,7 @@ func TestEachCommandHasJSONFlag(t *testing.T) {
 			return
 		}
 		if c.Flags().Lookup("json") == nil {
-			t.Errorf("%s has no flag --json", path)
+			t.Errorf("command %s: got no flag --json, want the flag", path)
 		}
 	})
 }
@@ -66,16 +66,16 @@ func TestExamplesInHelpAreAccepted(t *testing.T) {
 				err = cmd.ValidateArgs(cmd.Flags().Args())
 			}
 			if err != nil || cmd.CommandPath() != c.CommandPath() {
-				t.Errorf("example %q for %s: got command %s, error %v, want the described command and no error", line, c.CommandPath(), cmd.CommandPath(), err)
+				t.Errorf("example %q in the help of %s: got command %s, error %v, want the command that the help describes and no error", line, c.CommandPath(), cmd.CommandPath(), err)
 			}
 		}
 	})
 	if examples < 15 {
-		t.Errorf("got %d examples, want at least 15", examples)
+		t.Errorf("examples in the help of all commands: got %d, want at least 15", examples)
 	}
 }
 
-// splitWords splits a line at spaces outside double quotes.
+// splitWords splits a line at each space that is not between double quotes.
 func splitWords(line string) (words []string) {
 	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
 		if i%2 == 1 {

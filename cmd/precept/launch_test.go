@@ -12,8 +12,8 @@ import (
 	"precept/configs"
 )
 
-// configureLaunch configures the launch of an agent's command, with the given files in the user's home directory, and
-// returns the launch and precept's notes for the user. The files must not change.
+// configureLaunch configures the launch of an agent's command for a user whose home directory contains the given files.
+// It returns the launch and the notes for the user, and fails the test if a file has changed.
 func configureLaunch(t *testing.T, command string, files map[string]string) (*launch, *bytes.Buffer) {
 	t.Helper()
 	home := t.TempDir()
@@ -38,15 +38,15 @@ func configureLaunch(t *testing.T, command string, files map[string]string) (*la
 	t.Cleanup(func() { _ = os.RemoveAll(p.tempPath) })
 	for name, text := range files {
 		if b, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(b) != text {
-			t.Errorf("user's file %s: got %q, error %v, want the unchanged text %q", name, b, err, text)
+			t.Errorf("user's file %s: got %q, error %v, want the unchanged content %q", name, b, err, text)
 		}
 	}
 	return p, &notes
 }
 
 const (
-	agentURL    = "http://127.0.0.1:8080/p/agent=co%2Cder,session=ci%2F42" // base URL with agent and session names
-	upstreamURL = agentURL + ",upstream=mine"                              // base URL for the upstream mine
+	agentURL    = "http://127.0.0.1:8080/p/agent=co%2Cder,session=ci%2F42" // base URL with an agent and a session
+	upstreamURL = agentURL + ",upstream=mine"                              // base URL with an upstream
 )
 
 func TestLaunchSetsBaseURLsForAnyAgent(t *testing.T) {
@@ -61,7 +61,7 @@ func TestLaunchSetsBaseURLsForAnyAgent(t *testing.T) {
 	}
 }
 
-// If only the run has a name, PRECEPT_SESSION has the run's name.
+// PRECEPT_SESSION contains the name of the session, or the name of the run if the session has no name.
 func TestLaunchSeparatesRunAndSession(t *testing.T) {
 	for _, tc := range []struct{ run, session, baseURL, sessionVariable string }{
 		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},
@@ -89,7 +89,7 @@ func TestLaunchSetsCodexProvider(t *testing.T) {
 	}
 	p, notes := configureLaunch(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "not a configured upstream") {
-		t.Errorf(`provider that is not an upstream: got arguments %q, notes %q, want three arguments and a note with "not a configured upstream"`, p.args, notes)
+		t.Errorf(`provider that is not a configured upstream: got arguments %q, notes %q, want the user's three arguments and a note that contains "not a configured upstream"`, p.args, notes)
 	}
 }
 
@@ -104,10 +104,10 @@ func TestLaunchSetsOpencodeProviders(t *testing.T) {
 		t.Fatalf("OPENCODE_CONFIG_CONTENT=%s: %v", p.env["OPENCODE_CONFIG_CONTENT"], err)
 	}
 	if got.Provider["my.own"].Options.BaseURL != upstreamURL+"/v1" || got.Provider["openai"].Options.BaseURL != agentURL+"/v1" || len(got.Provider) != 3 {
-		t.Errorf("got providers %+v, want three, with base URL %q for my.own and %q for openai", got.Provider, upstreamURL+"/v1", agentURL+"/v1")
+		t.Errorf("got providers %+v, want three providers, with base URL %q for my.own and %q for openai", got.Provider, upstreamURL+"/v1", agentURL+"/v1")
 	}
 	if !strings.Contains(notes.String(), "far uses http://elsewhere.test") {
-		t.Errorf(`got notes %q, want notes that contain "far uses http://elsewhere.test"`, notes)
+		t.Errorf(`notes about the providers: got %q, want them to contain "far uses http://elsewhere.test"`, notes)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestLaunchSetsContinueAndQwenProviders(t *testing.T) {
 	}
 	p, _ = configureLaunch(t, "qwen --auth-type=other -p x", nil)
 	if len(p.args) != 4 {
-		t.Errorf("qwen with the user's --auth-type: got arguments %q, want them unchanged", p.args)
+		t.Errorf("qwen started with --auth-type by the user: got arguments %q, want the user's arguments unchanged", p.args)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The pages must be the same in every run. tools/release.sh runs this test with the directory PRECEPT_MAN, and packs
-// the pages written there.
+// The generated pages must be the same in every run. tools/release.sh sets PRECEPT_MAN to a directory, runs this test,
+// and packs the pages that the test writes to the directory.
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
 	writePages(t, dir)
@@ -29,7 +29,7 @@ func TestManualPages(t *testing.T) {
 	}
 	for _, page := range []string{"precept.1", "precept-serve.1", "precept-lessons-approve.1", "precept-completion-zsh.1"} {
 		if text := read(dir, page); text != read(second, page) || strings.Contains(text, time.Now().Format("2006-01-02")) {
-			t.Errorf("page %s differs between two runs or contains today's date", page)
+			t.Errorf("page %s: got a page that differs between two runs or contains today's date, want equal pages without a date", page)
 		}
 	}
 	for _, want := range []string{"sha256:<hex>", "drain_timeout"} {
@@ -46,7 +46,7 @@ func writePages(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	root := (&invocation{stdin: strings.NewReader(""), stdout: &strings.Builder{}, stderr: &strings.Builder{}, env: func(string) (string, bool) { return "", false }}).rootCommand()
-	root.DisableAutoGenTag = true // the tag contains today's date
+	root.DisableAutoGenTag = true // cobra's footer would contain today's date
 	root.InitDefaultCompletionCmd()
 	escapeAll(root)
 	day := time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
@@ -58,8 +58,8 @@ func writePages(t *testing.T, dir string) {
 	}
 }
 
-// escapeAll escapes help texts, because cobra/doc reads them as Markdown: <hex> would be a tag, and * would start
-// emphasis.
+// escapeAll escapes the help texts of all commands, because cobra/doc reads them as Markdown. Without escaping, <hex>
+// would be a tag, and * would start emphasis.
 func escapeAll(c *cobra.Command) {
 	c.Short, c.Long = escape(c.Short), escape(c.Long)
 	escapeUsage := func(f *pflag.Flag) { f.Usage = escape(f.Usage) }
@@ -69,7 +69,7 @@ func escapeAll(c *cobra.Command) {
 	}
 }
 
-// escape escapes a text, but keeps indented lines: examples, and code in Markdown.
+// escape escapes Markdown in a text, except in indented lines, which are examples and which Markdown reads as code.
 func escape(text string) string {
 	escaper := strings.NewReplacer(`\`, `\\`, "<", `\<`, "*", `\*`, "`", "\\`", "_", `\_`)
 	lines := strings.Split(text, "\n")

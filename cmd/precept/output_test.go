@@ -29,12 +29,12 @@ func TestTablesAndWrappedTextsFitColumns(t *testing.T) {
 			for _, cell := range row {
 				joined := strings.Join(strings.Fields(b.String()), "")
 				if !strings.Contains(joined, strings.Join(strings.Fields(cell), "")) {
-					t.Errorf("table with %d columns: got\n%s\nwant a table that contains %q", columns, b.String(), cell)
+					t.Errorf("table in a terminal with %d columns: got\n%s\nwant a table that contains %q", columns, b.String(), cell)
 				}
 			}
 		}
 		if lines := strings.Count(b.String(), "\n"); (lines == len(rows)) != (columns == 1<<20) {
-			t.Errorf("table with %d columns: got %d lines, want one line per row only with enough columns:\n%s", columns, lines, b.String())
+			t.Errorf("table in a terminal with %d columns: got %d lines, want one line per row if the terminal is wide enough, and more lines if not:\n%s", columns, lines, b.String())
 		}
 	}
 	var b strings.Builder
@@ -51,7 +51,7 @@ func TestFoldSentenceDoesNotSplitWords(t *testing.T) {
 	for columns := 20; columns < 80; columns++ {
 		lines := foldSentence("fault: "+path+" bandit.epsilon is out of bounds", columns)
 		if text := strings.Join(lines, "\n"); !strings.Contains(text, path) || len(lines) < 2 {
-			t.Errorf("sentence folded at %d columns = %q, want several lines, one with the path", columns, lines)
+			t.Errorf("sentence folded at %d columns: got %q, want several lines, and the whole path on one line", columns, lines)
 		}
 	}
 }
@@ -63,7 +63,7 @@ func TestDistillSummaryCountsSetAsideSessions(t *testing.T) {
 	} {
 		var b strings.Builder
 		if err := printDistill(&b, summary, &distillFlags{}); err != nil || !strings.Contains(b.String(), want) {
-			t.Errorf("printDistill(%+v): got %q, error %v, want a text that contains %q", *summary, b.String(), err, want)
+			t.Errorf("printDistill(%+v): got output %q, error %v, want output that contains %q, and no error", *summary, b.String(), err, want)
 		}
 	}
 }

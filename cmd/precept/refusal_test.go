@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// An error about a viewer's token must not mention PRECEPT_ADMIN_TOKEN, because the token is valid.
+// If a viewer token is refused, the error must not mention PRECEPT_ADMIN_TOKEN. The viewer token is valid, but it does
+// not permit the request.
 func TestResponseErrorShowsServersReason(t *testing.T) {
 	t.Parallel()
 	const why = "a viewer's token cannot change anything; use an operator's token"
@@ -15,6 +16,6 @@ func TestResponseErrorShowsServersReason(t *testing.T) {
 		StatusCode: http.StatusForbidden, Status: "403 Forbidden", Body: io.NopCloser(strings.NewReader(`{"error":"` + why + `"}`)),
 	})
 	if !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "PRECEPT_ADMIN_TOKEN") {
-		t.Errorf("err = %q, want %q without PRECEPT_ADMIN_TOKEN", err, why)
+		t.Errorf("error for a viewer token: got %q, want it to contain %q but not PRECEPT_ADMIN_TOKEN", err, why)
 	}
 }

@@ -14,8 +14,7 @@ import (
 
 const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
 
-// openSections returns an empty store for the sections that precept measures, and a function that registers a file's
-// section Style for measuring.
+// openSections returns an empty store for measured sections, and a function that registers the section Style of a file.
 func openSections(t *testing.T) (storage *server.RegistryStorage, register func(path, text string, picks int64) measureResult) {
 	t.Helper()
 	storage, _, err := (&server.Tools{}).OpenRegistry(&configs.Config{Lessons: t.TempDir()})
@@ -33,16 +32,17 @@ func openSections(t *testing.T) (storage *server.RegistryStorage, register func(
 	}
 }
 
-// An edited section displaces the earlier version. A section from another file with the same name is skipped.
+// If a section was edited, register replaces its earlier version. If another file already has a registered section with
+// this name, register skips the section.
 func TestRegisterDisplacesOnlySectionInSameFile(t *testing.T) {
 	_, register := openSections(t)
 	edited := strings.Replace(measuredFile, "tabs", "blanks", 1)
 	register("/shop/CLAUDE.md", measuredFile, 0)
 	if result := register("/other/CLAUDE.md", edited, 0); len(result.Registered) != 0 || len(result.Skipped) != 1 || !strings.Contains(result.Skipped[0].Reason, "/shop/CLAUDE.md") {
-		t.Errorf("another file with the same name: got %+v, want the section skipped, with the first file's path", result)
+		t.Errorf("section whose name is registered for another file: got %+v, want the section skipped, and the path of the other file in the reason", result)
 	}
 	if result := register("/shop/CLAUDE.md", edited, 0); len(result.Registered) != 1 || len(result.Displaced) != 1 || result.Displaced[0].Hash != rules.Hash("## Style\nUse tabs.") {
-		t.Errorf("edited file: got %+v, want the edited section registered and the earlier one displaced", result)
+		t.Errorf("edited section: got %+v, want the new version registered and the earlier version displaced", result)
 	}
 }
 
@@ -57,15 +57,15 @@ func TestMeasuringFinishedSectionRequiresPicks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if result := register("/shop/CLAUDE.md", measuredFile, 0); len(result.Registered) != 0 || len(result.Skipped) != 1 || !strings.Contains(result.Skipped[0].Reason, "--picks") {
-		t.Errorf("second measurement without --picks: got %+v, want the section skipped, with --picks in the reason", result)
+		t.Errorf("finished section registered again without --picks: got %+v, want the section skipped, and --picks in the reason", result)
 	}
 	if result := register("/shop/CLAUDE.md", measuredFile, 500); len(result.Registered) != 1 {
-		t.Errorf("second measurement with --picks: got %+v, want one registered section", result)
+		t.Errorf("finished section registered again with --picks: got %+v, want one registered section", result)
 	}
 }
 
-// A section is removed if its effect is certainly below the margin. A section with a prohibition ("never") is removed
-// only with force.
+// propose removes a section if the whole interval of its effect is below the margin. It removes a section with a
+// prohibition ("never") only if force is true.
 func TestProposeRemovesSectionsBelowMargin(t *testing.T) {
 	const text = "# Shop\n\n## Style\n\nUse tabs.\n\n## Keys\n\nNever print a key.\n\n## Tests\n\nRun the tests.\n"
 	var rep report.Report
@@ -84,21 +84,21 @@ func TestProposeRemovesSectionsBelowMargin(t *testing.T) {
 			t.Fatal(err)
 		}
 		if want := len(strings.Fields(tc.removed)); len(p.Removed) != want || len(p.Removed)+len(p.Kept) != 3 || (p.Diff == "") != (want == 0) {
-			t.Errorf("margin %.2f, force %t: got proposal %+v, want %d of 3 sections removed, and a diff if any is removed", tc.margin, tc.force, p, want)
+			t.Errorf("margin %.2f, force %t: got proposal %+v, want %d of 3 sections removed, and a diff if a section is removed", tc.margin, tc.force, p, want)
 		}
 		for _, name := range []string{"Style", "Keys", "Tests"} {
 			removed := strings.Contains(tc.removed, name)
 			if strings.Contains(out.String(), "# removed: "+name+": non-inferior") != removed || strings.Contains(out.String(), "-## "+name+"\n") != removed {
-				t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant only %q removed", tc.margin, tc.force, out.String(), tc.removed)
+				t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant a proposal that removes exactly the sections %q", tc.margin, tc.force, out.String(), tc.removed)
 			}
 		}
 		if tc.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {
-			t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant a text that contains \"95%% interval -4.0 to\"", tc.margin, tc.force, out.String())
+			t.Errorf("margin %.2f, force %t: got proposal\n%s\nwant a proposal that contains \"95%% interval -4.0 to\"", tc.margin, tc.force, out.String())
 		}
 	}
 }
 
-// The clock of the machine that registers the section is two hours ahead.
+// The measurement must begin at Redis' time, although the clock of the machine that registers it is two hours ahead.
 func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 	tools := &server.Tools{Now: time.Now}
 	storage, closeStorage, err := tools.OpenRegistry(&configs.Config{Lessons: storetest.StartRedis(t).URL()})
@@ -112,6 +112,6 @@ func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 		t.Fatalf("register = %+v, %v, want one registered section", answer, err)
 	}
 	if start := answer.Registered[0].Began; time.Until(start).Abs() > time.Minute {
-		t.Errorf("got start %v, want Redis' time, within a minute of %v", start, time.Now())
+		t.Errorf("start of the measurement: got %v, want Redis' time, %v, give or take a minute", start, time.Now())
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"precept/inject/rules"
 )
 
-// A lesson made from a bullet has the first complete phrase as its title, or the section's name if the phrase is too
-// long.
+// The title of a lesson made from a bullet point is the first complete phrase of the bullet point, or the name of the
+// section if this phrase is too long.
 func TestSectionLessonTitleIsCompletePhrase(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -6,7 +6,7 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// The demo compares the report with the true effects.
+// A World contains the true effect of each lesson. The demo compares these effects with the effects in the report.
 func Example() {
 	for _, l := range demo.NewWorld(1).Truths[:3] {
 		fmt.Printf("%s %+.0f points\n", l.Slug, 100*l.Effect)

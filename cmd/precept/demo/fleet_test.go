@@ -13,16 +13,16 @@ import (
 	"testing"
 )
 
-// recordingProxy acts as precept without lessons, and records the requests and the feedback.
+// recordingProxy acts as a precept without lessons. It records the requests and the feedback that it receives.
 type recordingProxy struct {
 	*httptest.Server
 	mu       sync.Mutex
 	feedback []map[string]any
 	faults   []string
-	results  map[string]string // the model's last text, by reply id
+	results  map[string]string // the text in each reply from the model, by reply id
 	requests int
 	asked    map[[2]string]int            // requests by agent and model
-	fail     func(path string, n int) int // status of the response to request n; 0: the model answers
+	fail     func(path string, n int) int // status of the response to request n, or 0 if the model answers
 }
 
 func newRecordingProxy(t *testing.T, w *World, fail func(path string, n int) int) *recordingProxy {
@@ -105,10 +105,10 @@ func TestFleetRunsAllSessions(t *testing.T) {
 		}
 		done, success := f.Done()
 		if done != int64(tc.sessions) || success != wantSuccess {
-			t.Errorf("got %d of %d sessions done and %d successes, want all done and %d successes", done, tc.sessions, success, wantSuccess)
+			t.Errorf("finished sessions: got %d of %d, with %d successes, want all sessions, with %d successes", done, tc.sessions, success, wantSuccess)
 		}
 		if p.requests != wantTurns+wantRewarded || len(p.feedback) != wantRewarded || len(p.faults) > 0 {
-			t.Errorf("got %d requests, want %d; %d feedback entries, want %d; faults %v, want none", p.requests, wantTurns+wantRewarded, len(p.feedback), wantRewarded, p.faults)
+			t.Errorf("got %d requests (want %d), %d feedback entries (want %d), faults %v (want none)", p.requests, wantTurns+wantRewarded, len(p.feedback), wantRewarded, p.faults)
 		}
 		for _, fb := range p.feedback {
 			want := 0.0
@@ -116,7 +116,7 @@ func TestFleetRunsAllSessions(t *testing.T) {
 				want = 1
 			}
 			if fb["score"] != want || fb["source"] != "user" || fb["type"] != "score" {
-				t.Errorf("feedback on reply %q: got %v, want score %v from a user", p.results[fb["response_id"].(string)], fb, want)
+				t.Errorf("feedback on reply %q: got %v, want a score of %v from a user", p.results[fb["response_id"].(string)], fb, want)
 			}
 		}
 	}
@@ -134,7 +134,7 @@ func TestFleetHasTwoAgentsWithTwoModels(t *testing.T) {
 		want[[2]string{tk.agent, tk.model}] += tk.turns
 	}
 	if len(want) != 4 || !maps.Equal(p.asked, want) {
-		t.Errorf("got requests by agent and model %v, want four pairs: %v", p.asked, want)
+		t.Errorf("requests by agent and model: got %v, want four pairs: %v", p.asked, want)
 	}
 }
 
@@ -142,12 +142,12 @@ func TestModelsDifferInSuccessButNotInEffects(t *testing.T) {
 	w := NewWorld(1)
 	chance := func(model string, lessons ...int) float64 { return w.successChance(ticket{model: model}, lessons) }
 	if gap := chance(largeModel) - chance(smallModel); math.Abs(gap-modelGap) > 1e-9 {
-		t.Errorf("got a difference of %v between the models' chances, want %v", gap, modelGap)
+		t.Errorf("difference between the success chances of the two models: got %v, want %v", gap, modelGap)
 	}
 	for i := range w.Truths {
 		for _, model := range []string{largeModel, smallModel} {
 			if d := chance(model, i) - chance(model); math.Abs(d-w.Truths[i].Effect) > 1e-9 {
-				t.Errorf("%s: got effect %v of %s, want %v", model, d, w.Truths[i].Slug, w.Truths[i].Effect)
+				t.Errorf("model %s: got effect %v for lesson %s, want %v", model, d, w.Truths[i].Slug, w.Truths[i].Effect)
 			}
 		}
 	}
@@ -192,10 +192,10 @@ func TestFleetStopsWhenContextEnds(t *testing.T) {
 	})
 	f := p.fleet(t, w, 2, 1_000_000)
 	if err := f.Run(ctx); err == nil {
-		t.Error("Run with a cancelled context: err = nil, want an error")
+		t.Error("Run with a context that is cancelled at request 10: err = nil, want an error")
 	}
 	if done, _ := f.Done(); done > 10 {
-		t.Errorf("context ended at request 10: got %d sessions done, want at most 10", done)
+		t.Errorf("Run with a context that is cancelled at request 10: got %d finished sessions, want at most 10", done)
 	}
 	f = p.fleet(t, w, 2, 1)
 	f.BaseURL = "::"

@@ -11,9 +11,9 @@ import (
 
 func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 	for _, tc := range []struct {
-		warnAfter int   // tool results before the warning; 0: no warning
+		warnAfter int   // tool results before the warning, or 0 for no warning
 		stopped   int64 // loops that a warning ended
-		calls     int64 // calls before the warning
+		calls     int64 // tool calls before the warning
 		results   int   // tool results in the last request to the model
 	}{{0, 0, 0, maxLoopCalls}, {3, 1, 3, 3}} {
 		model, scores, results := NewUpstream(NewWorld(1)), []string{}, 0
@@ -36,11 +36,11 @@ func TestLoopingAgentStopsAtFirstWarning(t *testing.T) {
 		server.Close()
 		stopped, calls := f.StoppedLoops()
 		if err != nil || stopped != tc.stopped || calls != tc.calls || results != tc.results {
-			t.Errorf("warnAfter = %d: got %d loops ended by a warning, %d calls before the warning, %d tool results in the last request, error %v; want %d, %d, %d, no error", tc.warnAfter, stopped, calls, results, err, tc.stopped, tc.calls, tc.results)
+			t.Errorf("warnAfter = %d: got %d loops ended by a warning, %d calls before the warning, %d tool results in the last request, error %v; want %d loops, %d calls, %d tool results, no error", tc.warnAfter, stopped, calls, results, err, tc.stopped, tc.calls, tc.results)
 		}
 		good := strings.Contains(strings.Join(scores, " "), `"score":1`)
 		if len(scores) != 1 || good != (tc.stopped == 1) {
-			t.Errorf("warnAfter = %d: got feedback %q, want one entry, with score 1 only after a warning", tc.warnAfter, scores)
+			t.Errorf("warnAfter = %d: got feedback %q, want one entry, which has score 1 only if there was a warning", tc.warnAfter, scores)
 		}
 	}
 }

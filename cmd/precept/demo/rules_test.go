@@ -14,8 +14,8 @@ import (
 	"precept/cmd/precept/demo"
 )
 
-// successRateWithout runs precept demo --rules without the given sections in the rules file, and returns the success
-// rate.
+// successRateWithout runs the sessions in precept demo --rules, removes the headings for the given sections from each
+// request, and returns the success rate.
 func successRateWithout(t *testing.T, seed uint64, sessions int, sections ...string) float64 {
 	t.Helper()
 	world := demo.NewRules(seed)
@@ -33,7 +33,7 @@ func successRateWithout(t *testing.T, seed uint64, sessions int, sections ...str
 		}
 		for _, s := range sections {
 			if !bytes.Contains(body, []byte("## "+s+`\n`)) {
-				t.Errorf("got request %s, want a request that contains section %s", body, s)
+				t.Errorf("got request %s, want a request that contains the section %s", body, s)
 			}
 			body = bytes.ReplaceAll(body, []byte("## "+s+`\n`), nil)
 		}
@@ -45,19 +45,20 @@ func successRateWithout(t *testing.T, seed uint64, sessions int, sections ...str
 		t.Fatal(err)
 	}
 	if int(rated) != sessions || world.Done() != int64(sessions) {
-		t.Fatalf("got feedback on %v sessions and %d sessions done, want %d each", rated, world.Done(), sessions)
+		t.Fatalf("got feedback on %v sessions, and %d finished sessions; want %d of each", rated, world.Done(), sessions)
 	}
 	return sum / rated
 }
 
-// One random number decides each ticket, so a section without an effect changes no result.
+// The demo decides each ticket by one random number that does not depend on the rules file. Leaving out a section
+// without an effect therefore changes no result.
 func TestRulesSuccessRateChangesBySectionEffect(t *testing.T) {
 	const sessions = 500
 	whole := successRateWithout(t, 1, sessions)
 	for _, s := range demo.NewRules(1).Truths {
 		if s.Section == "Run the checks" || s.Section == "Rewrite on sight" || s.Section == "Voice" {
 			if effect := whole - successRateWithout(t, 1, sessions, s.Section); math.Abs(effect-s.Effect) > .05 || s.Effect == 0 && effect != 0 {
-				t.Errorf("without section %s: success rate changes by %.3f, want %.2f within 0.05, or exactly 0 if it has no effect", s.Section, -effect, -s.Effect)
+				t.Errorf("without the section %s: got a success rate that changes by %.3f, want a change of %.2f, give or take 0.05, or of exactly 0 if the section has no effect", s.Section, -effect, -s.Effect)
 			}
 		}
 	}
@@ -65,14 +66,14 @@ func TestRulesSuccessRateChangesBySectionEffect(t *testing.T) {
 
 func TestRulesFileHasSectionForEachTruth(t *testing.T) {
 	truths := demo.NewRules(1).Truths
-	counts := map[float64]int{} // sections by sign of the effect: 1, -1 or 0
+	counts := map[float64]int{} // sections by the sign of their effect: 1, -1 or 0
 	for _, s := range truths {
 		if strings.Count(demo.RulesFile, "\n## "+s.Section+"\n") != 1 {
-			t.Errorf("heading for section %q occurs %d times in the file, want once", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
+			t.Errorf("heading of the section %q in the rules file: got %d occurrences, want 1", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
 		}
 		counts[math.Round(math.Copysign(min(1, 1000*math.Abs(s.Effect)), s.Effect))]++
 	}
 	if counts[1] != 3 || counts[-1] != 2 || counts[0] != 7 || strings.Count(demo.RulesFile, "\n## ") != len(truths) {
-		t.Errorf("got %d sections for %d truths, by sign of the effect %v; want equal numbers, 3 helpful, 2 harmful and 7 without effect", strings.Count(demo.RulesFile, "\n## "), len(truths), counts)
+		t.Errorf("got %d sections and %d true effects, want equal numbers; got sections by the sign of their effect %v, want 3 positive, 2 negative and 7 without effect", strings.Count(demo.RulesFile, "\n## "), len(truths), counts)
 	}
 }

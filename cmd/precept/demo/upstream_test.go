@@ -27,7 +27,8 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 	return rec.Code, res.ID, text
 }
 
-// lastTurnBody returns the body of the last request for ticket n, with the lessons in the system prompt.
+// lastTurnBody returns the body of the last request for ticket n. The system prompt contains the lessons with the
+// given slugs.
 func lastTurnBody(n int, slugs ...string) string {
 	system := "You are a careful engineer."
 	for _, s := range slugs {
@@ -42,7 +43,7 @@ func TestUpstreamRepliesToEachRequest(t *testing.T) {
 	for name, tc := range map[string]struct {
 		path, body string
 		status     int
-		text       string // the reply's text; after "Step done", the note is not compared
+		text       string // text in the reply; the test does not compare the note after "Step done"
 	}{
 		"unsupported endpoint":       {"/v1/models", "", 404, ""},
 		"no ticket":                  {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},
@@ -55,13 +56,13 @@ func TestUpstreamRepliesToEachRequest(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
 			status, id, text := sendRequest(t, u, tc.path, tc.body)
 			if status != tc.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(tc.text, "Step done") || (id == "") != (status != 200) {
-				t.Errorf("got status %d, id %q, text %q; want status %d, an id only with status 200, text %q", status, id, text, tc.status, tc.text)
+				t.Errorf("got status %d, id %q, text %q; want status %d, an id only if the status is 200, text %q", status, id, text, tc.status, tc.text)
 			}
 			if !strings.HasPrefix(tc.text, "Step done") && text != tc.text {
 				t.Errorf("got text %q, want %q", text, tc.text)
 			}
 			if s := u.Score(); s != (Score{}) {
-				t.Errorf("Score() = %+v, want no sessions counted", s)
+				t.Errorf("Score() = %+v, want the zero Score, because no request is the last turn of a ticket", s)
 			}
 		})
 	}
@@ -72,7 +73,7 @@ func TestUpstreamReadsLimitedBody(t *testing.T) {
 	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(lastTurnPhrase))
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body))
 	if strings.Contains(rec.Body.String(), "RESULT") {
-		t.Errorf("body with lastTurnPhrase after 3 MiB: got reply %s, want no RESULT", rec.Body)
+		t.Errorf("body with lastTurnPhrase after 3 MiB: got reply %s, want a reply without RESULT", rec.Body)
 	}
 }
 
@@ -92,7 +93,7 @@ func TestUpstreamReplyIDsAreUnique(t *testing.T) {
 	}
 }
 
-// The simulated model sees only in the request text which lessons were injected.
+// The simulated model learns only from the request text which lessons were injected.
 func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 	for name, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful lesson": {"reproduce-before-fixing"}, "a harmful lesson": {"restart-the-service-first"},
@@ -118,15 +119,15 @@ func TestUpstreamSuccessRateMatchesChances(t *testing.T) {
 					success++
 				case "RESULT: failure":
 				default:
-					t.Fatalf("ticket %d: got reply %q, want success or failure", i, text)
+					t.Fatalf("ticket %d: got reply %q, want \"RESULT: success\" or \"RESULT: failure\"", i, text)
 				}
 			}
 			if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
-				t.Errorf("got %v successes in %d tickets, want %.0f within 4 standard deviations (%.1f)", success, n, expected, 4*math.Sqrt(variance))
+				t.Errorf("got %v successes in %d tickets, want %.0f, give or take 4 standard deviations (%.1f)", success, n, expected, 4*math.Sqrt(variance))
 			}
 			s := u.Score()
 			if math.Abs(s.WithLessons-expected/n) > 1e-9 || s.Best < s.WithoutLessons {
-				t.Errorf("Score() = %+v, want WithLessons = %v, Best >= WithoutLessons", s, expected/n)
+				t.Errorf("Score() = %+v, want WithLessons = %v and Best >= WithoutLessons", s, expected/n)
 			}
 		})
 	}
@@ -147,8 +148,8 @@ func TestScoreSummary(t *testing.T) {
 	}
 }
 
-// Next to the demo's short messages, a lesson of 40 tokens would be a large part of the cost, so the usage that the
-// model reports includes a typical prompt.
+// The demo's messages are so short that a lesson of 40 tokens would be a large part of the cost. The usage that the
+// simulated model reports therefore includes the tokens of a typical prompt.
 func TestUsageIncludesTypicalPrompt(t *testing.T) {
 	rec := httptest.NewRecorder()
 	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", strings.NewReader(lastTurnBody(1))))
@@ -158,6 +159,6 @@ func TestUsageIncludesTypicalPrompt(t *testing.T) {
 		}
 	}
 	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil || res.Usage.Prompt < promptTokens {
-		t.Errorf("got %d prompt tokens, error %v, want at least %d", res.Usage.Prompt, err, promptTokens)
+		t.Errorf("reported usage: got %d prompt tokens, error %v, want at least %d prompt tokens and no error", res.Usage.Prompt, err, promptTokens)
 	}
 }

@@ -24,7 +24,7 @@ func TestWorldIsDeterministicForSeed(t *testing.T) {
 	for n := 1; n <= 200; n++ {
 		ta, tb, to := a.ticket(n), b.ticket(n), other.ticket(n)
 		if !reflect.DeepEqual(ta, tb) || a.ticketText(ta) != b.ticketText(tb) || a.succeeds(ta, nil) != b.succeeds(tb, nil) {
-			t.Fatalf("ticket %d: got %+v and %+v in two worlds with the same seed, want the same", n, ta, tb)
+			t.Fatalf("ticket %d in two worlds with the same seed: got %+v and %+v, want equal tickets", n, ta, tb)
 		}
 		if !reflect.DeepEqual(ta, to) {
 			changed++
@@ -34,7 +34,7 @@ func TestWorldIsDeterministicForSeed(t *testing.T) {
 		}
 	}
 	if changed < 190 {
-		t.Errorf("another seed: got %d of 200 tickets changed, want at least 190", changed)
+		t.Errorf("worlds with different seeds: got %d of 200 tickets that differ, want at least 190", changed)
 	}
 }
 
@@ -58,7 +58,7 @@ func TestLessonChangesSuccessChanceByEffect(t *testing.T) {
 		lessons := rapid.SliceOfNDistinct(rapid.IntRange(0, len(w.Truths)-1), 0, len(w.Truths), rapid.ID[int]).Draw(rt, "lessons")
 		p := w.successChance(tk, lessons)
 		if p < .03 || p > .97 {
-			rt.Fatalf("got chance %v, want 0.03 to 0.97", p)
+			rt.Fatalf("got success chance %v, want between 0.03 and 0.97", p)
 		}
 		for i, l := range w.Truths {
 			if slices.Contains(lessons, i) {
@@ -66,27 +66,27 @@ func TestLessonChangesSuccessChanceByEffect(t *testing.T) {
 			}
 			q := w.successChance(tk, append(slices.Clone(lessons), i))
 			if d := q - p; math.Abs(d) > math.Abs(l.Effect)+1e-9 || d*l.Effect < 0 {
-				rt.Fatalf("%s changes the chance by %v, want at most the effect %v", l.Slug, d, l.Effect)
+				rt.Fatalf("lesson %s: got a success chance that changes by %v, want a change with the sign of the effect %v and no larger", l.Slug, d, l.Effect)
 			} else if q > .03 && q < .97 && p > .03 && p < .97 && math.Abs(d-l.Effect) > 1e-9 {
-				rt.Fatalf("%s changes the chance by %v, want %v", l.Slug, d, l.Effect)
+				rt.Fatalf("lesson %s: got a success chance that changes by %v, want %v", l.Slug, d, l.Effect)
 			}
 		}
-		// One random number decides a ticket: a higher chance never turns success into failure.
+		// The world decides each ticket by one random number, so a higher chance never turns success into failure.
 		for _, i := range lessons {
 			if w.Truths[i].Effect > 0 && w.succeeds(tk, nil) && !w.succeeds(tk, []int{i}) {
-				rt.Fatalf("helpful lesson %s made ticket %d fail, want success as without the lesson", w.Truths[i].Slug, tk.n)
+				rt.Fatalf("with the helpful lesson %s, ticket %d: got failure, want success, as without the lesson", w.Truths[i].Slug, tk.n)
 			}
 		}
 	})
 }
 
-// Some lessons match difficult tickets and others match easy ones, so the raw success rates rank three pairs of lessons
-// in the wrong order.
+// Some lessons match difficult tickets, and others match easy ones. The success rates on the matching tickets therefore
+// rank three pairs of lessons in the wrong order.
 func TestRawSuccessRatesMislead(t *testing.T) {
 	w := NewWorld(3)
 	const n = 20_000
 	var success, expected, variance, without float64
-	type sums struct { // sums over the tickets to which a lesson applies
+	type sums struct { // sums over the tickets that a lesson matches
 		tickets, with, without, effect float64
 	}
 	byLesson := make([]sums, len(w.Truths))
@@ -106,21 +106,21 @@ func TestRawSuccessRatesMislead(t *testing.T) {
 		}
 	}
 	if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
-		t.Errorf("got %v successes in %d tickets, want %.0f within 4 standard deviations (%.1f)", success, n, expected, 4*math.Sqrt(variance))
+		t.Errorf("got %v successes in %d tickets, want %.0f, give or take 4 standard deviations (%.1f)", success, n, expected, 4*math.Sqrt(variance))
 	}
 	without /= n
 	for i, l := range w.Truths {
 		s := byLesson[i]
 		if share := s.tickets / n; share < .1 || share > .7 {
-			t.Errorf("%s: got share %.2f of the tickets, want 0.1 to 0.7", l.Slug, share)
+			t.Errorf("lesson %s: got a match in %.2f of the tickets, want between 0.1 and 0.7", l.Slug, share)
 		}
 		if d := s.effect/s.tickets - l.Effect; math.Abs(d) > .01 {
-			t.Errorf("%s: got mean effect %.3f on ticket chances, want %.3f within 0.01", l.Slug, s.effect/s.tickets, l.Effect)
+			t.Errorf("lesson %s: got mean effect %.3f on the success chance of its tickets, want %.3f, give or take 0.01", l.Slug, s.effect/s.tickets, l.Effect)
 		}
-		// Because of this gap, comparing a lesson's sessions with all sessions is biased.
+		// gap is the bias in a comparison between a lesson's sessions and all sessions.
 		gap := s.without/s.tickets - without
 		if l.difficultyWeight > 0 && gap > -.02 || l.difficultyWeight < 0 && gap < .02 || l.difficultyWeight == 0 && math.Abs(gap) > .01 {
-			t.Errorf("%s, difficulty weight %v: success rate without lessons on matching tickets less the rate on all tickets = %+.3f, want below -0.02 for a positive weight, above 0.02 for a negative one, else within 0.01", l.Slug, l.difficultyWeight, gap)
+			t.Errorf("lesson %s, difficulty weight %v: got a success rate without lessons that is %+.3f higher on matching tickets than on all tickets, want below -0.02 for a positive weight, above 0.02 for a negative weight, and -0.01 to 0.01 for weight 0", l.Slug, l.difficultyWeight, gap)
 		}
 	}
 	rate := func(slug string) float64 { s := byLesson[w.bySlug[slug]]; return s.with / s.tickets }
@@ -130,12 +130,12 @@ func TestRawSuccessRatesMislead(t *testing.T) {
 		{"read-the-failing-assertion", "reproduce-before-fixing"},
 	} {
 		if above, below := rate(c[0]), rate(c[1]); above <= below || w.Truths[w.bySlug[c[0]]].Effect >= w.Truths[w.bySlug[c[1]]].Effect {
-			t.Errorf("success rates rank %s (%.3f) and %s (%.3f) by effect, want the opposite order", c[0], above, c[1], below)
+			t.Errorf("success rate of %s = %.3f, of %s = %.3f: got a ranking as by effect, want the opposite ranking", c[0], above, c[1], below)
 		}
 	}
 }
 
-// The lessons match neither the agents' later messages nor tickets on other subjects.
+// A demo lesson matches only a ticket's first message, and only if the ticket is about the lesson's subject.
 func TestLessonsMatchOnlyIntendedTickets(t *testing.T) {
 	w := NewWorld(5)
 	dir := filepath.Join(t.TempDir(), "a", "lessons")
@@ -147,16 +147,16 @@ func TestLessonsMatchOnlyIntendedTickets(t *testing.T) {
 		t.Fatalf("Load: got problems %+v, error %v, want no problems and no error", problems, err)
 	}
 	if book.Len() != len(w.Truths) {
-		t.Errorf("got %d lessons, want the world's %d lessons", book.Len(), len(w.Truths))
+		t.Errorf("written lessons: got %d, want %d, as many as the world has", book.Len(), len(w.Truths))
 	}
 	now := time.Date(2032, 1, 2, 3, 4, 5, 0, time.UTC)
 	for _, f := range (lesson.Checker{Now: now}).CheckBook(book) {
-		t.Errorf("CheckBook: got finding %+v, want none", f)
+		t.Errorf("CheckBook: got finding %+v, want no finding", f)
 	}
 	for _, l := range w.Truths {
 		got, ok := book.Get(l.Slug)
 		if !ok || !got.IsActiveAt(now) {
-			t.Errorf("lesson %s: found = %v, active = false, want an active lesson", l.Slug, ok)
+			t.Errorf("lesson %s: found = %v, active = false, want the lesson found and active", l.Slug, ok)
 		}
 	}
 	for n := 1; n <= 300; n++ {
@@ -175,7 +175,7 @@ func TestLessonsMatchOnlyIntendedTickets(t *testing.T) {
 	}
 	for _, text := range []string{lastTurnPhrase, "Step 1 is fine, go on."} {
 		if hits := book.Match(&lesson.Query{Words: []string{text}, Now: now}); len(hits) > 0 {
-			t.Errorf("Match(%q) = %v, want none", text, hits[0].Lesson.Slug)
+			t.Errorf("Match(%q) = %v, want no match", text, hits[0].Lesson.Slug)
 		}
 	}
 }
@@ -186,14 +186,14 @@ func TestWriteLessonsReturnsWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := NewWorld(1).WriteLessons(filepath.Join(file, "sub")); err == nil || !strings.Contains(err.Error(), "lessons") {
-		t.Errorf("directory below a file: err = %v, want an error with %q", err, "lessons")
+		t.Errorf("WriteLessons to a directory below a file: err = %v, want an error that contains %q", err, "lessons")
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "run-the-full-suite.md"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := NewWorld(1).WriteLessons(dir); err == nil {
-		t.Error("directory named like a lesson file: err = nil, want an error")
+		t.Error("WriteLessons, with a directory in place of a lesson file: err = nil, want an error")
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"precept/internal/wire"
 )
 
-// envWithFiles returns an environment with the given files in the home directory.
+// envWithFiles returns an environment whose home directory contains the given files.
 func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	t.Helper()
 	home := t.TempDir()
@@ -32,7 +32,8 @@ func envWithFiles(t *testing.T, files map[string]string) history.Env {
 	return history.Env{Home: home, WorkDir: filepath.Join(home, "project"), Var: func(string) string { return "" }}
 }
 
-// readConversations returns a line for each conversation in a client's history, and the errors about skipped entries.
+// readConversations reads the history of a client. It returns one line for each conversation, and the text of the
+// errors about skipped entries.
 func readConversations(t *testing.T, client string, env history.Env) (lines []string, skipped string) {
 	t.Helper()
 	c, paths, err := history.Find(client, env)
@@ -61,7 +62,7 @@ func readConversations(t *testing.T, client string, env history.Env) (lines []st
 	return lines, skipped
 }
 
-// outline returns a conversation's texts, calls and results in one line.
+// outline returns the messages, tool calls and tool results of a conversation in one line.
 func outline(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -99,7 +100,7 @@ func TestOpenConvertsHistoryOfEachClient(t *testing.T) {
 	for client, tc := range map[string]struct {
 		env     history.Env
 		want    []string
-		skipped string // part of the error about skipped entries
+		skipped string // part of the expected error about skipped entries
 	}{
 		"claude-code": {
 			env: envWithFiles(t, map[string]string{
@@ -175,7 +176,7 @@ func TestOpenConvertsHistoryOfEachClient(t *testing.T) {
 				t.Errorf("got conversations\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
 			if !strings.Contains(skipped, tc.skipped) || tc.skipped == "" && skipped != "" {
-				t.Errorf("got skipped entries %q, want a text that contains %q", skipped, tc.skipped)
+				t.Errorf("error about skipped entries: got %q, want it to contain %q", skipped, tc.skipped)
 			}
 		})
 	}
@@ -203,7 +204,7 @@ INSERT INTO part VALUES ('prt_1', 'msg_1', 'ses_1', '{"type":"text","text":"Buil
 		t.Errorf("got conversations %q, want %q", got, want)
 	}
 	if !strings.Contains(skipped, "part prt_3 was skipped") {
-		t.Errorf("got skipped entries %q, want the part prt_3", skipped)
+		t.Errorf("error about skipped entries: got %q, want it to contain prt_3", skipped)
 	}
 }
 
@@ -212,10 +213,10 @@ func TestFindErrorNamesSearchedPaths(t *testing.T) {
 	for _, c := range history.Clients() {
 		_, _, err := history.Find(c.Name, e)
 		if err == nil || !strings.Contains(err.Error(), "no "+c.Name+" history") || !strings.Contains(err.Error(), e.Home) {
-			t.Errorf("Find(%s) without a history: err = %v, want an error with the client and the searched paths", c.Name, err)
+			t.Errorf("Find(%s) without a history: err = %v, want an error that names the client and the searched paths", c.Name, err)
 		}
 	}
 	if _, _, err := history.Find("emacs", e); err == nil || !strings.Contains(err.Error(), "claude-code, codex") {
-		t.Errorf("Find(unknown client) error = %v, want an error with the client names", err)
+		t.Errorf("Find(unknown client) error = %v, want an error that lists the known clients", err)
 	}
 }

@@ -28,8 +28,8 @@ import (
 // memoryStore is a store with sample streams, a consumer group and a lease (the exclusive right to write).
 type memoryStore struct {
 	streams map[string][]session.StoredSample
-	acked   map[string]string // the group's position, by stream
-	owner   string            // of the lease; "" if free
+	acked   map[string]string // position that the consumer group has acknowledged, by stream
+	owner   string            // owner of the lease, or "" if the lease is free
 }
 
 func (m *memoryStore) add(stream, tenant, id string, at time.Time) {
@@ -55,7 +55,7 @@ func (m *memoryStore) SamplesAfter(_ context.Context, stream, after, until strin
 	if from >= end {
 		return nil, after, nil
 	}
-	to := min(from+3, end) // at most three samples per call
+	to := min(from+3, end) // return at most three samples per call
 	for _, s := range m.streams[stream][from:to] {
 		if s.Sample.ID != "" { // a deleted sample has no id
 			list = append(list, s)
@@ -108,11 +108,11 @@ func (m memoryStorage) CompareAndSwap(_ context.Context, name, version string, d
 	return string(data), nil
 }
 
-// interruptedStorage fails each write after writesLeft writes, as if the process had been killed.
+// interruptedStorage accepts writesLeft writes and fails each later write, as if the process had been killed.
 type interruptedStorage struct {
 	lake.Storage
 	writesLeft int
-	afterWrite bool // the first failing write still takes effect
+	afterWrite bool // the first failing write stores its data before it fails
 }
 
 var errKilled = errors.New("killed")
@@ -150,12 +150,12 @@ func drain(t *testing.T, m *memoryStore, storage lake.Storage, batchBytes int) e
 	})
 }
 
-// row is the part of a Parquet row that the tests read.
+// row contains the columns of a Parquet row that the tests read.
 type row struct {
 	SampleID string `parquet:"sample_id"`
 }
 
-// readSamples returns the exported samples' ids, sorted, and each sample's folder.
+// readSamples returns the sorted ids of the exported samples, and the folder of each sample.
 func (m memoryStorage) readSamples(t *testing.T) (ids []string, folders map[string]string) {
 	t.Helper()
 	folders = map[string]string{}
@@ -182,7 +182,7 @@ func (m memoryStorage) sampleIDs(t *testing.T) []string {
 	return ids
 }
 
-// newStoreWithSamples returns 24 samples from three tenants and two days, in two streams.
+// newStoreWithSamples returns a store with two streams, which contain 24 samples from three tenants and two days.
 func newStoreWithSamples() *memoryStore {
 	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	for i := range 24 {
@@ -192,7 +192,7 @@ func newStoreWithSamples() *memoryStore {
 	return m
 }
 
-// storedIDs returns the ids of the store's samples, without deleted ones.
+// storedIDs returns the sorted ids of the samples in the store. Deleted samples have no id.
 func storedIDs(m *memoryStore) (ids []string) {
 	for _, list := range m.streams {
 		for _, s := range list {
@@ -219,16 +219,16 @@ func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 		"id-00": "date=2031-05-01/tenant=default", "id-01": "date=2031-05-02/tenant=a%2Fb", "id-02": "date=2031-05-01/tenant=%C3%BC",
 	} {
 		if folders[id] != want {
-			t.Errorf("sample %s: got folder %s, want %s", id, folders[id], want)
+			t.Errorf("folder of sample %s: got %s, want %s", id, folders[id], want)
 		}
 	}
 	if m.acked["s0"] != strconv.Itoa(len(m.streams["s0"])) || m.owner != "" {
-		t.Errorf("got acknowledged positions %v and lease owner %q, want s0's end and a free lease", m.acked, m.owner)
+		t.Errorf("got acknowledged positions %v and lease owner %q, want the end of stream s0 and a free lease", m.acked, m.owner)
 	}
 }
 
-// A process is killed before or after each of its writes, and another process continues. The lake lacks only the
-// samples that were deleted in between.
+// The test kills a process before or after each write, deletes samples that are not exported yet, and lets another
+// process continue. The lake must then contain exactly the samples that are left in the store.
 func TestCrashExportsEachSampleOnce(t *testing.T) {
 	t.Parallel()
 	for _, afterWrite := range []bool{false, true} {
@@ -239,7 +239,7 @@ func TestCrashExportsEachSampleOnce(t *testing.T) {
 				break
 			}
 			if !errors.Is(err, errKilled) {
-				t.Fatalf("killed at write %d (after the write: %v): err = %v, want %v", writes, afterWrite, err, errKilled)
+				t.Fatalf("process killed at write %d (with the write stored: %v): err = %v, want %v", writes, afterWrite, err, errKilled)
 			}
 			before := out.sampleIDs(t)
 			for _, list := range m.streams { // delete one sample from each stream, unless it is exported
@@ -249,28 +249,28 @@ func TestCrashExportsEachSampleOnce(t *testing.T) {
 			}
 			m.add("s0", "default", "new", time.Unix(0, 0))
 			if err := drain(t, m, out, 5000); err != nil {
-				t.Fatalf("killed at write %d (after the write: %v): next process: %v", writes, afterWrite, err)
+				t.Fatalf("process after one killed at write %d (with the write stored: %v): err = %v, want none", writes, afterWrite, err)
 			}
 			if got, want := out.sampleIDs(t), storedIDs(m); !slices.Equal(got, want) {
-				t.Fatalf("killed at write %d (after the write: %v): got samples %v in the lake, want %v", writes, afterWrite, got, want)
+				t.Fatalf("after a process killed at write %d (with the write stored: %v): got samples %v in the lake, want %v", writes, afterWrite, got, want)
 			}
 		}
 	}
 }
 
-// A process is killed after it wrote a batch's files, but before it wrote the state that ends the batch. Then a sample
-// is deleted.
+// The test kills a process after it has written both files of a batch, but before it writes the state that ends the
+// batch. The test then deletes a sample of this batch.
 func TestDeletedSampleIsRemovedFromUnfinishedBatch(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
-	// The four writes are the state, the plan and both files.
+	// The process completes four writes: the state, the plan of the batch, and both files.
 	if err := drain(t, m, &interruptedStorage{Storage: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("killed process: err = %v, want %v", err, errKilled)
 	}
 	if got := out.sampleIDs(t); len(got) != 2 {
-		t.Fatalf("after the kill: got samples %v in the lake, want both samples", got)
+		t.Fatalf("after the kill: got samples %v in the lake, want id-1 and id-2", got)
 	}
 	m.streams["s"][0].Sample.ID = "" // deleted
 	if err := drain(t, m, out, 1<<20); err != nil {
@@ -291,7 +291,7 @@ func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 	err := lake.Run(ctx, lake.Options{
 		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: out, BatchBytes: 1 << 20, BatchAge: time.Hour,
 		Now: func() time.Time { return now },
-		Sleep: func(context.Context, time.Duration) error { // after the samples were read
+		Sleep: func(context.Context, time.Duration) error { // called when Run has read both samples
 			m.streams["s"][0].Sample.ID = "" // deleted
 			cancel()
 			return context.Canceled
@@ -306,7 +306,7 @@ func TestSampleDeletedWhileBatchWaitsIsNotWritten(t *testing.T) {
 	}
 }
 
-// A store that lost its newest data gets the lost samples again, at different positions.
+// A store that has lost its newest data receives the lost samples again, at different positions in the streams.
 func TestSampleAddedAgainIsExportedOnce(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
@@ -323,7 +323,7 @@ func TestSampleAddedAgainIsExportedOnce(t *testing.T) {
 	}
 }
 
-// Each error names a remedy.
+// Each error says what the user can do.
 func TestRunRefusesForeignOutputOrGroup(t *testing.T) {
 	t.Parallel()
 	m, out := newStoreWithSamples(), memoryStorage{}
@@ -351,7 +351,7 @@ func TestRunRefusesForeignOutputOrGroup(t *testing.T) {
 	}
 }
 
-// A killed process leaves temporary files, named after the planned files.
+// A killed process leaves temporary files behind, whose names begin with the names of the planned files.
 func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -370,7 +370,7 @@ func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 	}
 	var state struct{ Planned struct{ Files []string } }
 	if err := json.Unmarshal(stateJSON, &state); err != nil || len(state.Planned.Files) != 1 {
-		t.Fatalf("after the kill: got state.json %s, error %v, want one planned file", stateJSON, err)
+		t.Fatalf("after the kill: got state.json %s, error %v, want a state with one planned file, and no error", stateJSON, err)
 	}
 	name := filepath.Join(dir, filepath.FromSlash(state.Planned.Files[0]))
 	folder, base := filepath.Split(name)
@@ -386,7 +386,7 @@ func TestNextProcessRemovesTemporaryFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list, err := os.ReadDir(folder); err != nil || len(list) != 1 || list[0].Name() != base {
-		t.Errorf("after the next process: got files %v in the folder, error %v, want only %s", list, err, base)
+		t.Errorf("after the next process: got files %v in the folder, error %v, want only %s and no error", list, err, base)
 	}
 }
 
@@ -410,18 +410,18 @@ func TestPutReplacesFileInDirectory(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, _, err := out.Get(t.Context(), name); err != nil || string(got) != text {
-			t.Errorf("Get after Put = %q, %v, want %q", got, err, text)
+			t.Errorf("Get after Put = %q, %v, want %q, nil", got, err, text)
 		}
 	}
 	if list, err := os.ReadDir(filepath.Dir(file)); err != nil || len(list) != 1 {
-		t.Errorf("got files %v in the folder, error %v, want one file", list, err)
+		t.Errorf("after Put: got files %v in the folder, error %v, want one file and no error", list, err)
 	}
 	if _, _, err := out.Get(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Get(missing file) error = %v, want fs.ErrNotExist", err)
 	}
 }
 
-// If two writers have the same version, only the first one succeeds.
+// If two writers call CompareAndSwap with the same version, only the first call succeeds.
 func TestCompareAndSwapReplacesOnlyCurrentVersion(t *testing.T) {
 	t.Parallel()
 	out, err := lake.OpenStorage(t.TempDir(), "", func(string) string { return "" })
@@ -447,7 +447,7 @@ func TestCompareAndSwapReplacesOnlyCurrentVersion(t *testing.T) {
 	}
 }
 
-// Folder names must differ even on a disk that ignores case.
+// The folder names of two tenants must differ even on a file system that ignores case.
 func TestTenantFoldersAreSafeAndDistinct(t *testing.T) {
 	t.Parallel()
 	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryStorage{}
@@ -463,15 +463,16 @@ func TestTenantFoldersAreSafeAndDistinct(t *testing.T) {
 	for _, folder := range folders {
 		distinct[strings.ToLower(folder)] = true
 		if path.Dir(folder) != "date=1970-01-01" || len(path.Base(folder)) > 255 || strings.ContainsAny(path.Base(folder), `/\:`) {
-			t.Errorf("got tenant folder %q, want a folder in date=1970-01-01, with a name of at most 255 bytes without / \\ :", folder)
+			t.Errorf("got tenant folder %q, want a folder in date=1970-01-01 whose name has at most 255 bytes and none of the characters / \\ :", folder)
 		}
 	}
 	if len(distinct) != len(names) {
-		t.Errorf("got %d folders that differ in more than case, want one for each of the %d tenants", len(distinct), len(names))
+		t.Errorf("folders, counted without regard to case: got %d, want %d, one for each tenant", len(distinct), len(names))
 	}
 }
 
-// pausedStorage calls meanwhile once, after writesLeft writes, as if the process had been paused.
+// pausedStorage accepts writesLeft writes, and calls meanwhile once before the next write, as if the process had been
+// paused there.
 type pausedStorage struct {
 	lake.Storage
 	writesLeft int
@@ -494,7 +495,7 @@ func (s *pausedStorage) wait() {
 	}
 }
 
-// While the first process is paused before a write, a second process gets the lease and exports.
+// While the first process is paused before a write, a second process gets the lease and exports the samples.
 func TestPausedProcessExportsEachSampleOnce(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {
@@ -521,10 +522,10 @@ func TestPausedProcessExportsEachSampleOnce(t *testing.T) {
 			break
 		}
 		if got, want := out.sampleIDs(t), storedIDs(m); !slices.Equal(got, want) {
-			t.Fatalf("paused at write %d: got samples %v in the lake, want %v", writes, got, want)
+			t.Fatalf("after a process paused at write %d: got samples %v in the lake, want %v", writes, got, want)
 		}
 		if err == nil || !strings.Contains(err.Error(), "another process") {
-			t.Fatalf("paused at write %d: paused process: err = %v, want an error with \"another process\"", writes, err)
+			t.Fatalf("process paused at write %d: err = %v, want an error that contains \"another process\"", writes, err)
 		}
 	}
 }

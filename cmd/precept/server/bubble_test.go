@@ -15,8 +15,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// memoryListener is a listener without a network. A goroutine that waits for the network would stop the clock of a
-// synctest bubble.
+// memoryListener is a listener that accepts connections in memory. If a goroutine waited for a network connection, the
+// clock of the synctest bubble would stop.
 type memoryListener struct {
 	address net.TCPAddr
 	dialed  chan net.Conn
@@ -62,7 +62,8 @@ func (n memoryNetwork) dial(_ context.Context, _, address string) (net.Conn, err
 	}
 }
 
-// bubbleServer is a server in a synctest bubble. The fake clock jumps to the next timer when all goroutines wait.
+// bubbleServer is a server in a synctest bubble. When all goroutines of the bubble wait, the bubble's clock jumps to
+// the next timer.
 type bubbleServer struct {
 	*runningServer
 	network memoryNetwork
@@ -76,7 +77,7 @@ func startBubbleServer(t *testing.T, source *server.Source, change ...func(*serv
 	return &bubbleServer{startServer(t, source, change...), network}
 }
 
-// runInBubble runs test with a server in a new synctest bubble, and stops the server.
+// runInBubble starts a server in a new synctest bubble, calls test with it, and stops the server.
 func runInBubble(t *testing.T, options map[string]string, test func(*bubbleServer)) {
 	t.Helper()
 	source := newFlagSource(t, injectAllOptions(options))
@@ -89,7 +90,7 @@ func runInBubble(t *testing.T, options map[string]string, test func(*bubbleServe
 	})
 }
 
-// send sends a request as administrator. header has names and values, alternately.
+// send sends a request with the administrator's token. header alternates between names and values.
 func (b *bubbleServer) send(method, url, body string, header ...string) (status int, answer string) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, url, strings.NewReader(body))
@@ -123,7 +124,7 @@ func TestIdleServerCollectsGarbageEveryMinute(t *testing.T) {
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()
 		if n := forcedCollections() - before; n != 3 {
-			b.t.Errorf("got %d forced collections in three minutes, want 3", n)
+			b.t.Errorf("idle server: got %d forced garbage collections in three minutes, want 3", n)
 		}
 		if status, _ := b.send(http.MethodGet, b.dataURL+"/readyz", ""); status != http.StatusOK {
 			b.t.Errorf("/readyz: got status %d, want 200", status)

@@ -8,7 +8,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A clock that is ahead does not make sessions older. Small differences are normal.
+// If this machine's clock is ahead, ageNow returns Redis' time, so that sessions do not seem older than they are. A
+// difference of a few seconds is normal and leads to no warning.
 func TestClockIsComparedWithRedis(t *testing.T) {
 	t.Parallel()
 	db, err := redis.Open(redis.Options{URL: storetest.StartRedis(t).URL(), Now: time.Now})
@@ -27,7 +28,7 @@ func TestClockIsComparedWithRedis(t *testing.T) {
 		tools := Tools{Now: func() time.Time { return time.Now().Add(tc.ahead) }}
 		difference := tools.ClockDifference(t.Context(), db)
 		if (difference-tc.wantDifference).Abs() > time.Second || tc.wantDifference == 0 && difference != 0 {
-			t.Errorf("ClockDifference with a clock %s ahead = %s, want %s", tc.ahead, difference, tc.wantDifference)
+			t.Errorf("ClockDifference with a clock that is %s ahead of Redis = %s, want %s", tc.ahead, difference, tc.wantDifference)
 		}
 		if got := ClockWarning(tc.wantDifference); got != tc.wantWarning {
 			t.Errorf("ClockWarning(%s) = %q, want %q", tc.wantDifference, got, tc.wantWarning)
@@ -35,10 +36,10 @@ func TestClockIsComparedWithRedis(t *testing.T) {
 		before := time.Now()
 		now, latest, err := tools.ageNow(db)(t.Context())
 		if earliest := before.Add(tc.wantAge - time.Second); err != nil || now.Before(earliest) || now.After(time.Now().Add(tc.wantAge+time.Second)) {
-			t.Errorf("ageNow with a clock %s ahead = %s, %v, want about %s", tc.ahead, now, err, earliest)
+			t.Errorf("ageNow with a clock that is %s ahead of Redis: got now = %s, error %v, want about %s, no error", tc.ahead, now, err, earliest)
 		}
 		if wantLatest := before.Add(max(tc.ahead, 0) - time.Second); latest.Before(wantLatest) || latest.After(wantLatest.Add(time.Minute)) {
-			t.Errorf("latest time with a clock %s ahead = %s, want about %s", tc.ahead, latest, wantLatest)
+			t.Errorf("ageNow with a clock that is %s ahead of Redis: got latest = %s, want about %s", tc.ahead, latest, wantLatest)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// The lessons key has a directory, a Redis URL, or redis:// for the Redis that is the store.
+// The key lessons names a directory, a Redis URL, or redis:// for the Redis that is also the store.
 func TestOpenStorageOpensDirectoryOrRedis(t *testing.T) {
 	for _, tc := range []struct{ lessons, store, wantName, wantError string }{
 		{"bank", "", "bank", ""},
@@ -47,7 +47,7 @@ func TestOpenStorageOpensDirectoryOrRedis(t *testing.T) {
 			continue
 		}
 		if storage.Name() != tc.wantName {
-			t.Errorf("OpenStorage(lessons %q, store %q): got storage %s, want %s", tc.lessons, tc.store, storage.Name(), tc.wantName)
+			t.Errorf("OpenStorage(lessons %q, store %q): got a storage called %s, want %s", tc.lessons, tc.store, storage.Name(), tc.wantName)
 		}
 		closeStorage()
 	}
@@ -65,7 +65,7 @@ func TestOpenBankAppliesWriteLimit(t *testing.T) {
 	for i, want := range []error{nil, bank.ErrTooMany} {
 		text := strings.ReplaceAll(readLookFirst(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
 		if _, err := b.Propose(t.Context(), bank.Proposal{Text: []byte(text), Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "default", Agent: "coder"}}); !errors.Is(err, want) {
-			t.Errorf("proposal %d by an agent within an hour: err = %v, want %v", i+1, err, want)
+			t.Errorf("proposal %d of an agent within one hour: err = %v, want %v", i+1, err, want)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestOpenBankAppliesWriteLimit(t *testing.T) {
 // SecretKinds must not find personal data, because an email address in a lesson is not a secret.
 func TestSecretKindsOmitPersonalData(t *testing.T) {
 	if kinds := server.SecretKinds("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {
-		t.Error("SecretKinds(API key) = none, want at least one")
+		t.Error("SecretKinds(API key) = none, want at least one kind")
 	}
 	if kinds := server.SecretKinds("ask ann@example.org"); len(kinds) != 0 {
 		t.Errorf("SecretKinds(email address) = %v, want none", kinds)
@@ -92,7 +92,8 @@ func readLookFirst(t *testing.T, dir string) string {
 	return string(r.Texts["look-first.md"])
 }
 
-// The session "no-match" has no random assignment, so the export has no line about the session.
+// Only the session "matches" has random assignments. The session "no-match" has none, so the export must not contain a
+// line about it.
 func TestExperimentExportIncludesOpenSessions(t *testing.T) {
 	for _, tc := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
 		{"no lesson withheld", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session in the control group", "1", "0", "", "control"},
@@ -130,17 +131,18 @@ func TestExperimentExportIncludesOpenSessions(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d.Run != "nightly-matches" || d.Closed || d.Outcome != nil || d.Propensity != 1 {
-					t.Errorf("exported assignment: got %s, want run nightly-matches, propensity 1, not closed, no outcome", line)
+					t.Errorf("exported assignment: got %s, want an assignment of run nightly-matches with propensity 1, not closed and without an outcome", line)
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// The keys are "KIND SLUG". The slug is empty if the assignment is about the whole session.
+			// A key consists of the kind of the assignment, a blank and the slug of the lesson. The slug is empty if
+			// the assignment is about the whole session.
 			want := map[string]string{"control ": tc.controlArm, "holdout look-first": tc.holdoutArm}
 			if tc.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("arm by kind and lesson: got %v, want %v", got, want)
+				t.Errorf("assigned arm by kind and lesson: got %v, want %v", got, want)
 			}
 		})
 	}
@@ -150,7 +152,7 @@ func TestOpenFilteredDoesNotCreateStore(t *testing.T) {
 	cfg := loadConfig(t, newFlagSource(t, nil))
 	tools := testTools()
 	if _, err := tools.OpenFiltered(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
-		t.Errorf("OpenFiltered before the store exists: err = %v, want %v", err, sqlite.ErrMissing)
+		t.Errorf("OpenFiltered, before a server has created the store: err = %v, want %v", err, sqlite.ErrMissing)
 	}
 	db, err := tools.OpenStore(t.Context(), cfg, sqlite.Options{})
 	if err != nil {
@@ -174,7 +176,7 @@ func TestOpenFilteredDoesNotCreateStore(t *testing.T) {
 	}
 }
 
-// Each run panics, and Follow starts the next run after the interval.
+// Each run of this Distiller panics. Follow must still start the next run after the interval.
 func TestDistillerPanicEndsOnlyOneRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := server.Distiller{Options: distill.Options{Now: time.Now}} // a Distiller without a store panics
@@ -183,7 +185,7 @@ func TestDistillerPanicEndsOnlyOneRun(t *testing.T) {
 		start, runs := time.Now(), 0
 		err := d.Follow(ctx, time.Hour, func(_ distill.Summary, err error) {
 			if err == nil || !strings.Contains(err.Error(), "panic") {
-				t.Errorf("run %d: err = %v, want an error about the panic", runs+1, err)
+				t.Errorf("run %d: err = %v, want an error that contains \"panic\"", runs+1, err)
 			}
 			if runs++; runs == 3 {
 				stop()

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// startDistillingServer starts a server that distils lessons, and sends one session to distil. model is the URL of the
-// upstream and of the judge, which reads sessions. key and value are an additional setting.
+// startDistillingServer starts a server that distils lessons, and sends one session for distillation. model is the URL
+// of both the upstream and the judge, the model that rates sessions. key and value are an additional setting.
 func startDistillingServer(t *testing.T, model, key, value string) *runningServer {
 	t.Helper()
 	s := startServer(t, newFlagSource(t, map[string]string{
@@ -26,7 +26,7 @@ func startDistillingServer(t *testing.T, model, key, value string) *runningServe
 	return s
 }
 
-// The judge refuses every request with status 401.
+// The judge in this test responds to every request with status 401.
 func TestOverviewReportsFailedDistiller(t *testing.T) {
 	const token = "0123456789abcdef"
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -58,7 +58,7 @@ func TestOverviewReportsFailedDistiller(t *testing.T) {
 	}
 }
 
-// The reply from the judge is not a judgement, so the distill step fails.
+// The judge's reply in this test is not a judgement, so the distill step fails.
 func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -77,7 +77,7 @@ func TestDistillerFailureMetricOmitsSessionName(t *testing.T) {
 		return err == nil && bytes.Contains(metrics, []byte(`precept_fail_open_total{step="distill"} `))
 	})
 	if bytes.Contains(metrics, []byte(`step="session`)) {
-		t.Errorf("a step label contains a session name:\n%s", metrics)
+		t.Errorf("step labels: got a label with the name of a session, want none; metrics:\n%s", metrics)
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)

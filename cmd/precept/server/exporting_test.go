@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// oneSession is a store with one session, and with feedback on the session and on turn 1.
+// oneSession is a store with one session. It has feedback on the whole session and on turn 1.
 type oneSession struct {
 	StoreReader
 	storedTurns int
@@ -33,7 +33,8 @@ func (o oneSession) Feedback(context.Context, string, session.ID) ([]feedback.En
 	}, nil
 }
 
-// A turn is missing after an opt-out. Feedback on the whole session could quote the missing turn.
+// The store lacks a turn if the agent was opted out at that time. The export then omits the feedback on the whole
+// session, because this feedback could quote the missing turn.
 func TestExportOmitsFeedbackIfTurnIsMissing(t *testing.T) {
 	id := session.NamedID("default", session.NamespaceSession, "s")
 	rec := &session.Record{
@@ -47,10 +48,10 @@ func TestExportOmitsFeedbackIfTurnIsMissing(t *testing.T) {
 	for turns, want := range map[int]string{3: "the key is 8", 2: ""} {
 		s, err := transcript(t.Context(), oneSession{storedTurns: turns}, row)
 		if err != nil || len(s.Ratings) != 2 {
-			t.Fatalf("%d of 3 turns stored: got %d ratings, error %v, want 2 ratings", turns, len(s.Ratings), err)
+			t.Fatalf("session with %d of 3 turns stored: got %d ratings, error %v, want 2 ratings, no error", turns, len(s.Ratings), err)
 		}
 		if s.Ratings[0].Comment != want || (len(s.Ratings[0].Correction) > 0) != (want != "") || s.Ratings[1].Comment != "well done" {
-			t.Errorf("%d of 3 turns stored: got ratings %+v, want comment %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
+			t.Errorf("session with %d of 3 turns stored: got ratings %+v, want comment %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
 		}
 	}
 }
@@ -73,7 +74,8 @@ func TestExportSelectsRowsBySessionName(t *testing.T) {
 	}
 }
 
-// BenchmarkSelectsRow measures a row that the export skips. An export of one session reads all rows.
+// BenchmarkSelectsRow measures how long the export of one session takes to skip the row of another session. Such an
+// export reads all rows.
 func BenchmarkSelectsRow(b *testing.B) {
 	rec := &session.Record{Identity: session.Identity{ID: session.ID{7}, Tenant: "default", Name: "ci-42", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)}}
 	rec.Facts.Task = strings.Repeat("Fix the build of the parser. ", 10)

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// AGENT.md, the ledger, is a named pipe. A server that opens the pipe would wait for a writer forever.
+// The ledger file, AGENT.md, is a named pipe in this test. If the server opened the pipe, it would wait for a writer
+// forever.
 func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "AGENT.md")
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -27,7 +28,7 @@ func TestLedgerPipeDoesNotBlockStop(t *testing.T) {
 			return
 		default: // ENXIO means that no process has the pipe open for reading
 			if w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); !errors.Is(err, syscall.ENXIO) {
-				t.Errorf("open the ledger pipe for writing: err = %v, want %v, because the server must not read the pipe", err, syscall.ENXIO)
+				t.Errorf("open the pipe for writing: err = %v, want %v, because the server must not have the pipe open for reading", err, syscall.ENXIO)
 				_ = w.Close()
 			}
 		}

@@ -14,7 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
-// fleetKeys is the content of fleet.json, a server's copy of the keys that all replicas share.
+// fleetKeys is the content of fleet.json, the file with a server's copy of the keys that all replicas share.
 type fleetKeys struct {
 	Store, Salt string
 	Secret      string `json:"tenant_secret"`
@@ -43,10 +43,10 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}))
 	first, second := startServer(t, firstSource), startServer(t, secondSource)
 	if a, b := readFleetKeys(t, firstSource), readFleetKeys(t, secondSource); a != b {
-		t.Errorf("fleet.json: got %+v and %+v, want equal keys", a, b)
+		t.Errorf("fleet.json of the two replicas: got keys %+v and %+v, want equal keys", a, b)
 	}
 	if m.lessonInjected(first) {
-		t.Error("empty bank: a session got a lesson, want none")
+		t.Error("session before the bank has lessons: got a lesson in the request, want none")
 	}
 	tools := testTools()
 	storage, err := tools.OpenRedisBank(loadConfig(t, firstSource))
@@ -81,12 +81,13 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] < 2 {
-		t.Errorf("Redis store Stats = %v, error %v, want at least two sessions", n, err)
+		t.Errorf("Stats of the Redis store: got %v, error %v, want at least two sessions, no error", n, err)
 	}
 }
 
-// Redis has the salt for the random assignments. A replica with a different salt would make different assignments.
-// After one start with Redis, fleet.json has a copy of the salt.
+// The random assignments depend on a salt that is stored in Redis. A replica that does not know the salt injects no
+// lessons, because another salt would lead to other assignments. After the first start with Redis, the replica has a
+// copy of the salt in fleet.json.
 func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -101,10 +102,10 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 		}
 	}
 	if status, body := send(t, http.MethodGet, s.dataURL+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
-		t.Errorf("/readyz: got status %d, body %s, want status 200, degraded in the body", status, body)
+		t.Errorf("/readyz without Redis: got status %d, body %s, want status 200 and a body that contains degraded", status, body)
 	}
 	if m.lessonInjected(s) {
-		t.Error("unknown salt: a session got a lesson, want none")
+		t.Error("session while the salt is unknown: got a lesson in the request, want none")
 	}
 	tools := testTools()
 	if db, err := tools.OpenFiltered(t.Context(), loadConfig(t, source)); err == nil {
@@ -122,12 +123,12 @@ func TestStartWithoutRedisServesWithoutLessons(t *testing.T) {
 	redis.Kill()
 	restarted := startServer(t, source)
 	if unknown, injected := restarted.console.contains("the fleet's salt is unknown"), m.lessonInjected(restarted); unknown || !injected {
-		t.Errorf("restart without Redis: unknown salt in the log = %v, lesson injected = %v, want false, true", unknown, injected)
+		t.Errorf("restart without Redis: got log line about an unknown salt = %v, lesson injected = %v, want no such line and an injected lesson", unknown, injected)
 	}
 	if readFleetKeys(t, source) != known {
 		t.Errorf("fleet.json after a restart without Redis: got keys %+v, want %+v", readFleetKeys(t, source), known)
 	}
-	if err := redis.Start(); err != nil { // the shutdown needs Redis
+	if err := redis.Start(); err != nil { // the server needs Redis to shut down without an error
 		t.Fatal(err)
 	}
 	if err := restarted.stopAndWait(); err != nil {
@@ -149,11 +150,11 @@ func TestChangedStoreURLReplacesFleetKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	if after := readFleetKeys(t, moved); after.Salt == before.Salt || after.Secret == before.Secret || after.Store == before.Store {
-		t.Errorf("second store: got keys %+v, want none of the keys of the first store, %+v", after, before)
+		t.Errorf("keys after a start with another store: got %+v, want keys that all differ from those of the first store, %+v", after, before)
 	}
 }
 
-// Only the lessons are in Redis.
+// In this test, only the lessons are in Redis. The store is in a file.
 func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
@@ -161,11 +162,11 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": m.URL + "/v1", "lessons": redis.URL()}))
 	s := startServer(t, source)
 	if !s.console.contains("the lessons cannot be read; no lesson is injected until they can be read again") {
-		t.Error("the log lacks the line about the unreadable lessons")
+		t.Error("log after a start without Redis: got no line about the unreadable lessons, want one")
 	}
 	lessonInjected := func() bool { return m.lessonInjected(s) }
 	if lessonInjected() {
-		t.Error("before Redis started: a session got a lesson, want none")
+		t.Error("session before Redis has started: got a lesson in the request, want none")
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)
@@ -187,28 +188,29 @@ func TestStartWithoutRedisLoadsLessonsLater(t *testing.T) {
 		return s.console.contains("the lessons cannot be read; the lessons in memory stay in effect") && s.console.contains("start Redis, or correct the lessons key")
 	})
 	if s.console.contains("a lesson file has faults and is not used") {
-		t.Error("the log reports the Redis outage as a faulty lesson file")
+		t.Error("log during the Redis outage: got a line about a faulty lesson file, want none")
 	}
 	_, health := send(t, http.MethodGet, s.adminURL+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 	for _, want := range []string{"Lessons in " + redis.URL(), "start Redis, or correct the lessons key", `"Lesson files with faults","value":"0"`} {
 		if !strings.Contains(health, want) {
-			t.Errorf("/api/health during the outage: got %s, want a body with %q", health, want)
+			t.Errorf("/api/health during the Redis outage: got %s, want a body that contains %q", health, want)
 		}
 	}
 	if !lessonInjected() {
-		t.Error("outage: a new session got no lesson, want the lesson in memory")
+		t.Error("new session during the Redis outage: got no lesson, want the lesson that the server has in memory")
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }
 
-// Only the replica with the lease deletes old exchanges. With learning.hot: 0s, no exchange is deleted.
+// The replica that holds the lease deletes old exchanges; the other replicas do not. With learning.hot: 0s, no replica
+// deletes exchanges or holds the lease.
 func TestReplicaReleasesDeletionLease(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := newFlagSource(t, injectAllOptions(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))
 	write := addConfigFile(t, source)
-	write("learning: {hot: 10h}\n") // a lease of 30 minutes
+	write("learning: {hot: 10h}\n") // this setting leads to a lease of 30 minutes
 	s := startServer(t, source)
 	leaseCountIs := func(want int64) func() bool {
 		return func() bool { return redis.MustDo(t, "EXISTS", "precept:{precept}:lock:claim:cool lake") == want }
@@ -222,6 +224,6 @@ func TestReplicaReleasesDeletionLease(t *testing.T) {
 		t.Error(err)
 	}
 	if !leaseCountIs(0)() {
-		t.Error("stopped replica: the lease is held, want it released")
+		t.Error("lease after the replica has stopped: got a held lease, want a released lease")
 	}
 }

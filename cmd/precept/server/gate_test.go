@@ -22,13 +22,14 @@ import (
 	"precept/store/sqlite"
 )
 
-// A trial ends with one evaluation after a planned number of picks. A pick is a session in which the lesson is injected
-// or withheld at random. A lesson with a harmful result stays on trial, because the chooser rarely picks such a lesson.
-// Clear harm before the evaluation archives the lesson. A trial started by a user never ends automatically.
+// An automatic trial ends with one evaluation after a planned number of picks. A pick is a session in which precept
+// decides at random whether to inject the lesson. If the evaluation finds harm, the lesson stays on trial, because the
+// chooser rarely picks such a lesson. If the harm is clear before the evaluation, precept archives the lesson at once.
+// A trial that a user started never ends automatically.
 func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, tc := range map[string]struct {
-			successesWith, successesWithout int // in 200 sessions each
+			successesWith, successesWithout int // successes in 200 sessions with and 200 without the lesson
 			plannedPicks                    int64
 			startedBy                       string
 			want                            lesson.State
@@ -50,7 +51,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := g.lessonState(); got != tc.want {
-					t.Errorf("got state %s, want %s; row in the report: %+v", got, tc.want, g.reportRow(v))
+					t.Errorf("lesson state after endTrials: got %s, want %s; row of the report: %+v", got, tc.want, g.reportRow(v))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
 				if err != nil {
@@ -59,17 +60,18 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 				v.lessons.book.Store(book)
 				row := g.reportRow(v)
 				if row.NInjected != 200 || row.NWithheld != 200 || len(row.PlannedTrials) != 1 || row.PlannedTrials[0].Evaluated != (tc.plannedPicks == 400) {
-					t.Errorf("got row %+v, want 200 injected, 200 withheld, and one planned trial, evaluated only if 400 picks are planned", row)
+					t.Errorf("row of the report: got %+v, want 200 injected and 200 withheld sessions, and one planned trial, which is evaluated if and only if it has 400 planned picks", row)
 				}
 				if name == "harmful lesson" && row.Verdict != report.TrialHarms && row.Verdict != report.ProvenHarms {
-					t.Errorf("got verdict %s, want %s or %s", row.Verdict, report.TrialHarms, report.ProvenHarms)
+					t.Errorf("verdict on the harmful lesson: got %s, want %s or %s", row.Verdict, report.TrialHarms, report.ProvenHarms)
 				}
 			})
 		}
 	}
 }
 
-// Benched and LikelyHarms are predictions, not proof, so the lesson is archived.
+// After the verdicts Benched and LikelyHarms, which predict an effect but do not prove it, endTrial archives the
+// lesson.
 func TestEndTrialSetsStateByVerdict(t *testing.T) {
 	for verdict, want := range map[report.Verdict]lesson.State{
 		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
@@ -82,19 +84,19 @@ func TestEndTrialSetsStateByVerdict(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := g.lessonState(); got != want {
-			t.Errorf("endTrial(verdict %s): got state %s, want %s", verdict, got, want)
+			t.Errorf("lesson state after endTrial with verdict %s: got %s, want %s", verdict, got, want)
 		}
 	}
 }
 
-// gateFixture is a configuration with a data directory and one lesson, "on-trial".
+// gateFixture contains a configuration with a data directory and one lesson, "on-trial".
 type gateFixture struct {
 	*testing.T
 	tools *Tools
 	cfg   *configs.Config
 }
 
-// newGateFixture returns a fixture. style is the value for inject.style.
+// newGateFixture returns a fixture whose configuration sets inject.style to style.
 func newGateFixture(t *testing.T, style string) *gateFixture {
 	t.Helper()
 	cfg := configs.Default()
@@ -119,7 +121,7 @@ func (g *gateFixture) startTrial(author string, picks int64) *lesson.Lesson {
 	return r.Lesson
 }
 
-// storeSessions stores 400 rewarded sessions: 200 with the lesson, and 200 without.
+// storeSessions stores 200 rewarded sessions with the lesson and 200 without it.
 func (g *gateFixture) storeSessions(l *lesson.Lesson, successesWith, successesWithout int) {
 	g.Helper()
 	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.tools.Now})
@@ -141,7 +143,7 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, successesWith, successesWi
 			reward = 1
 		}
 		s := session.Settlement{Tenant: "default", To: session.SettledState{Rewarded: true, Reward: reward, Tier: 1}}
-		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // ids differ in the first bytes
+		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the ids must differ in their first bytes
 		s.Deltas = append(append(a.ClosingDeltas(), bandit.Contribution(&a, reward, 1)...), a.TrialEntries(s.ID.String(), reward)...)
 		settlements[i] = s
 	}
@@ -150,7 +152,7 @@ func (g *gateFixture) storeSessions(l *lesson.Lesson, successesWith, successesWi
 	}
 }
 
-// setUpServer sets up a server that accepts no requests.
+// setUpServer sets up the services of a server, which does not listen for requests.
 func (g *gateFixture) setUpServer() (*services, *trialGate, *Distiller) {
 	g.Helper()
 	s := New(Options{Tools: *g.tools, Config: g.cfg, Console: io.Discard})
@@ -187,7 +189,7 @@ func (g *gateFixture) lessonState() lesson.State {
 	}
 	archived, _, err := b.Archived(g.Context())
 	if err != nil || len(archived) != 1 {
-		g.Fatalf("got %d archived lessons, error %v, want one", len(archived), err)
+		g.Fatalf("archived lessons: got %d, error %v, want one lesson, no error", len(archived), err)
 	}
 	return archived[0].State
 }
@@ -196,7 +198,7 @@ func (g *gateFixture) reportRow(v *services) report.Row {
 	g.Helper()
 	r, err := v.Report(g.Context(), admin.ReportQuery{Tenant: "default"})
 	if err != nil || len(r.Lessons) != 1 {
-		g.Fatalf("Report: got rows %+v, error %v, want one row", r.Lessons, err)
+		g.Fatalf("Report: got rows %+v, error %v, want one row, no error", r.Lessons, err)
 	}
 	return r.Lessons[0]
 }
@@ -207,10 +209,10 @@ func TestSelectTenants(t *testing.T) {
 	d := Distiller{Options: distill.Options{Now: func() time.Time { return now }}, changed: func() ([]string, bool) { return names, len(names) < 3 }}
 	for _, tc := range []struct {
 		when     string
-		changed  []string
+		changed  []string        // tenants that changed since the previous run
 		previous distill.Summary // result of the previous run
-		elapsed  time.Duration   // time since the previous case
-		all      bool            // all tenants are read
+		elapsed  time.Duration   // time since the previous run
+		all      bool            // whether the next run reads all tenants
 	}{
 		{when: "at startup", all: true},
 		{when: "without a change"},
@@ -224,7 +226,7 @@ func TestSelectTenants(t *testing.T) {
 		now, names = now.Add(tc.elapsed), tc.changed
 		d.selectTenants()
 		if got := d.Options.Select.Tenants; (got == nil) != tc.all || !tc.all && !slices.Equal(got, tc.changed) {
-			t.Errorf("%s: got tenants %#v, want %q, or nil for all tenants = %v", tc.when, got, tc.changed, tc.all)
+			t.Errorf("tenants for a run %s: got %#v, want %q, or nil if all tenants (%v)", tc.when, got, tc.changed, tc.all)
 		}
 	}
 }

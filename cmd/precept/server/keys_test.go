@@ -21,7 +21,8 @@ func (v valueStore) InitMeta(_ context.Context, key string, value []byte) ([]byt
 	return []byte(v[key]), nil
 }
 
-// A new replica that starts a moment after the loss must find the old keys.
+// If the store loses its data, a replica writes its keys to the store again within seconds. Otherwise, a replica that
+// starts after the loss would create new keys.
 func TestEmptiedStoreGetsKeysAgainWithinSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -36,7 +37,7 @@ func TestEmptiedStoreGetsKeysAgainWithinSeconds(t *testing.T) {
 			t.Fatal(err)
 		}
 		if store["salt"] != "old salt" || store["tenant-secret"] != "old secret" {
-			t.Errorf("stored keys 3 seconds after the loss: got %v, want the old salt and the old secret", store)
+			t.Errorf("keys in the store 3 seconds after the loss: got %v, want the old salt and the old secret", store)
 		}
 	})
 }
@@ -65,12 +66,13 @@ func TestChangedEvictionPolicyIsReportedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(output.String(), "maxmemory_policy=allkeys-lru"); n != 1 {
-			t.Errorf("got %d warnings about the eviction policy, want 1:\n%s", n, output.String())
+			t.Errorf("warnings about the eviction policy: got %d, want 1; log:\n%s", n, output.String())
 		}
 	})
 }
 
-// A lasting difference is reported once. If a corrected clock becomes wrong again, the difference is reported again.
+// warnClock reports a lasting difference once. If the clock was corrected and then becomes wrong again, warnClock
+// reports the difference again.
 func TestClockDifferenceIsReportedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,7 +93,7 @@ func TestClockDifferenceIsReportedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if text := output.String(); strings.Count(text, "\n") != 2 || strings.Count(text, "ahead=-24h0m0s") != 1 || strings.Count(text, "ahead=24h0m0s") != 1 {
-			t.Errorf("got log:\n%s\nwant one warning about each wrong clock", text)
+			t.Errorf("log after the clock was wrong twice: got\n%s\nwant two warnings, one about each difference", text)
 		}
 	})
 }

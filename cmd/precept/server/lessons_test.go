@@ -21,7 +21,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// recordingModel is an upstream that records the last request body.
+// recordingModel is an upstream that records the body of the last request.
 type recordingModel struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -42,7 +42,8 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return m
 }
 
-// requestContains sends message in a new session, and reports whether the request to the model contains text.
+// requestContains sends message in a new session of the agent, and reports whether the request that reaches the model
+// contains text.
 func (m *recordingModel) requestContains(s *runningServer, agent, message, text string) bool {
 	s.t.Helper()
 	status, answer := send(s.t, http.MethodPost, s.dataURL+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
@@ -55,21 +56,21 @@ func (m *recordingModel) requestContains(s *runningServer, agent, message, text 
 	return strings.Contains(m.last, text)
 }
 
-// lessonInjected sends a message that matches the lesson look-first in a new session, and reports whether the model
-// gets a lesson.
+// lessonInjected sends a message that matches the lesson look-first in a new session, and reports whether the request
+// that reaches the model contains a lesson.
 func (m *recordingModel) lessonInjected(s *runningServer) bool {
 	s.t.Helper()
 	return m.requestContains(s, "coder", "build the targets", "End of lessons.")
 }
 
-// injectAllOptions returns options that inject every matching lesson.
+// injectAllOptions returns extra, with options added so that the server injects every matching lesson.
 func injectAllOptions(extra map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	maps.Copy(out, extra)
 	return out
 }
 
-// After the approval, only the agent's own sessions get the lesson.
+// A lesson that an agent proposed reaches no session before it is approved, and afterwards only sessions of this agent.
 func TestAgentLessonWaitsForApproval(t *testing.T) {
 	m := newRecordingModel(t)
 	s := startServer(t, newFlagSource(t, injectAllOptions(map[string]string{"upstream": m.URL + "/v1"})))
@@ -77,34 +78,34 @@ func TestAgentLessonWaitsForApproval(t *testing.T) {
 	status, body := send(t, http.MethodPost, s.dataURL+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
 	var created struct{ ID, State string }
 	if err := json.Unmarshal([]byte(body), &created); err != nil || status != http.StatusCreated || created.State != string(lesson.Quarantined) {
-		t.Fatalf("POST lesson proposal: got status %d, body %q, error %v, want status 201, state %q, no error", status, body, err, string(lesson.Quarantined))
+		t.Fatalf("proposal of a lesson: got status %d, body %q, error %v, want status 201, state %q, no error", status, body, err, string(lesson.Quarantined))
 	}
 	eventually(t, "lesson on the queue page", func() bool {
 		_, page := send(t, http.MethodGet, s.adminURL+"/queue", adminHeader, "")
 		return strings.Contains(page, created.ID)
 	})
 	if _, page := send(t, http.MethodGet, s.adminURL+"/lessons/"+created.ID, adminHeader, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
-		t.Errorf("lesson page: got %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
+		t.Errorf("page of the proposed lesson: got %s, want the block that contains \"Use grep first.\" and \"End of lessons.\"", page)
 	}
 	if m.requestContains(s, "coder", "a zebra", "Use grep first.") {
-		t.Error("before the approval: a session got the lesson, want none")
+		t.Error("session before the approval: got the lesson in the request, want no lesson")
 	}
 	act := func(action string) int {
 		status, _ := send(t, http.MethodPost, s.adminURL+"/api/lessons/"+action, adminHeader, "")
 		return status
 	}
 	if status := act("..%2Fevil/approve"); status != http.StatusNotFound {
-		t.Errorf("approve with a path instead of a slug: got status %d, want 404", status)
+		t.Errorf("approval with a path in place of the slug: got status %d, want 404", status)
 	}
 	if status := act(created.ID + "/approve"); status != http.StatusOK {
-		t.Fatalf("approve: got status %d, want 200", status)
+		t.Fatalf("approval of the lesson: got status %d, want 200", status)
 	}
 	eventually(t, "session with the lesson after the approval", func() bool { return m.requestContains(s, "coder", "a zebra", "Use grep first.") })
 	if m.requestContains(s, "other", "a zebra", "Use grep first.") {
 		t.Error("another agent: a session got the lesson, want none")
 	}
 	if status := act(created.ID + "/retire"); status != http.StatusOK {
-		t.Fatalf("retire: got status %d, want 200", status)
+		t.Fatalf("retirement of the lesson: got status %d, want 200", status)
 	}
 	eventually(t, "session without the retired lesson", func() bool { return !m.requestContains(s, "coder", "a zebra", "Use grep first.") })
 	if err := s.stopAndWait(); err != nil {
@@ -112,8 +113,8 @@ func TestAgentLessonWaitsForApproval(t *testing.T) {
 	}
 }
 
-// The ledger, AGENT.md, lists a project's failures. With ledger.trust: own, the agent named in ledger.agent gets the
-// lesson without an approval.
+// The ledger file, AGENT.md, lists failures in a project. precept makes a lesson from each entry. With ledger.trust:
+// own, the agent named in ledger.agent gets this lesson without an approval.
 func TestLedgerEntryBecomesLesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
@@ -153,7 +154,7 @@ func TestLedgerEntryBecomesLesson(t *testing.T) {
 				t.Error("another agent: a session got the lesson, want none")
 			}
 			if trust == "quarantined" && m.requestContains(s, "coder", "see pkg/parser.go", "Quote the names.") {
-				t.Error("quarantined: an agent session got the lesson, want none")
+				t.Error("session of the agent while the lesson is quarantined: got the lesson in the request, want no lesson")
 			}
 			if err := s.stopAndWait(); err != nil {
 				t.Error(err)
@@ -171,7 +172,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	}
 	s := startServer(t, source)
 	if !s.console.contains("the store was damaged") {
-		t.Error("the log lacks \"the store was damaged\"")
+		t.Error("log after a start with a damaged store: got no line with \"the store was damaged\", want one")
 	}
 	s.sendSession("coder", "s", "hello", `"type":"approval"`)
 	if err := s.stopAndWait(); err != nil {
@@ -179,10 +180,10 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	}
 	renamed, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(renamed) != 1 {
-		t.Fatalf("got renamed databases %q, error %v, want one file", renamed, err)
+		t.Fatalf("renamed database files: got %q, error %v, want one file, no error", renamed, err)
 	}
 	if b, err := os.ReadFile(renamed[0]); err != nil || string(b) != garbage {
-		t.Errorf("renamed file: got %d bytes, error %v, want the corrupt database's %d bytes", len(b), err, len(garbage))
+		t.Errorf("renamed database file: got %d bytes, error %v, want the %d bytes of the damaged database", len(b), err, len(garbage))
 	}
 	tools := testTools()
 	db, err := tools.OpenFiltered(t.Context(), loadConfig(t, source))
@@ -191,7 +192,7 @@ func TestCorruptDatabaseIsRenamedAndReplaced(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["exchanges"] != 1 {
-		t.Errorf("new database Stats = %v, error %v, want 1 exchange", n, err)
+		t.Errorf("Stats of the new database: got %v, error %v, want 1 exchange, no error", n, err)
 	}
 }
 
@@ -209,14 +210,14 @@ func TestBankChangesLessonsWithoutServer(t *testing.T) {
 		return b.Act(context.Background(), slug, bank.Decision{Action: a, By: "ann"})
 	}
 	if _, err := change("unknown", lesson.Approve); err != bank.ErrNoLesson { //nolint:errorlint // Act returns ErrNoLesson itself
-		t.Errorf("approve an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
+		t.Errorf("approval of an unknown lesson: err = %v, want %v", err, bank.ErrNoLesson)
 	}
 	r, err := change("look-first", lesson.Pause)
 	if err != nil || r.Lesson.State != lesson.Paused {
-		t.Errorf("pause: got lesson %+v, error %v, want state %q, no error", r.Lesson, err, lesson.Paused)
+		t.Errorf("pause of a lesson: got %+v, error %v, want state %q, no error", r.Lesson, err, lesson.Paused)
 	}
-	cfg.Lessons = "redis://" // redis:// means the store, here a file
+	cfg.Lessons = "redis://" // redis:// means the Redis that is the store, but the store is a file here
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
-		t.Errorf("lessons: redis:// with a store in a file: err = %v, want an error with redis://host:6379/0", err)
+		t.Errorf("approval with lessons: redis:// and a store in a file: err = %v, want an error that contains redis://host:6379/0", err)
 	}
 }

@@ -58,7 +58,8 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 	return res.StatusCode, string(b)
 }
 
-// sendSession sends one chat request in the session called name, and then feedback with the given JSON members.
+// sendSession sends one chat request in the session called name, and then feedback on this session. feedback contains
+// the JSON members of the feedback.
 func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	s.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}
@@ -70,7 +71,8 @@ func (s *runningServer) sendSession(agent, name, text, feedback string) {
 	}
 }
 
-// After the server stops, a command exports the sessions from the store.
+// While the server runs, its report counts the sessions. After the server has stopped, the test exports the sessions
+// from the store, as the export command does.
 func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -107,7 +109,7 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 		t.Fatalf(`/api/report: got error %v, body %s, want only the lesson "look-first"`, err, body)
 	}
 	if row := listing.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
-		t.Errorf("/api/report: got row %+v, want %d injections, mean 0.5", row, r.Lessons[0].NInjected)
+		t.Errorf("/api/report: got row %+v, want %d injections and a mean reward of 0.5", row, r.Lessons[0].NInjected)
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Fatal(err)
@@ -120,21 +122,21 @@ func TestServedSessionsAreReportedAndExported(t *testing.T) {
 	}
 	onlyOther := func(j *server.ExportJob) { j.Agent = "other" }
 	if lines := exportLines(t, cfg, "mplp", onlyOther); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
-		t.Errorf("export for one agent: got lines %q, want 1 line with \"hello\"", lines)
+		t.Errorf("export for one agent: got lines %q, want one line, which contains \"hello\"", lines)
 	}
 	onlyGood := func(j *server.ExportJob) {
 		j.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
 	}
 	if lines := exportLines(t, cfg, "openai", onlyGood); len(lines) != 2 {
-		t.Errorf("good sessions with the lesson: got lines %q, want 2", lines)
+		t.Errorf("export of the good sessions with the lesson: got lines %q, want two lines", lines)
 	}
 	if lines := exportLines(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
-		t.Errorf("preference export: got lines %q, want 1 line with the replies \"Good morning.\" and \"done\"", lines)
+		t.Errorf("preference export: got lines %q, want one line, which contains the replies \"Good morning.\" and \"done\"", lines)
 	}
 	checkParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
 
-// addConfigFile adds a configuration file to source, and returns a function that writes the file.
+// addConfigFile lets source read a configuration file, and returns a function that writes this file.
 func addConfigFile(t *testing.T, source *server.Source) (write func(text string)) {
 	t.Helper()
 	source.File = filepath.Join(t.TempDir(), "precept.yaml")
@@ -161,7 +163,8 @@ func exportLines(t *testing.T, cfg *configs.Config, format string, change func(*
 	return slices.DeleteFunc(strings.Split(out, "\n"), func(s string) bool { return s == "" })
 }
 
-// writeExport returns an export from the store, and requires five sessions with one sample each. change may be nil.
+// writeExport exports the sessions in the store and returns the output. It fails the test unless the export reads five
+// sessions. change, which may be nil, changes the job before the export.
 func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*server.ExportJob)) string {
 	t.Helper()
 	tools := testTools()
@@ -180,7 +183,7 @@ func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*
 		t.Fatal(err)
 	}
 	if seen != 5 {
-		t.Errorf("export as %s: got %d OnRead calls, want 5", format, seen)
+		t.Errorf("export as %s: got %d calls of OnRead, want 5, one for each session", format, seen)
 	}
 	return out.String()
 }
@@ -204,10 +207,10 @@ func checkParquet(t *testing.T, cfg *configs.Config, lines []string) {
 		row := rows[i]
 		if row.SampleID != s.ID || row.Family != s.Family || row.CreatedAt != s.CreatedAt.UnixMilli() || row.Tenant != "default" ||
 			row.Agent != s.Meta["agent"] || row.Model != "m" || row.Session == "" || row.Input != string(input) || row.Turns != 1 {
-			t.Errorf("Parquet row = %+v, want sample %s", row, line)
+			t.Errorf("Parquet row = %+v, want the values of the sample %s", row, line)
 		}
 		if row.QualityLabel == nil || *row.QualityLabel != s.Feedback.QualityLabel || row.QualityScore != s.Meta["quality_score"] || row.Type != s.Feedback.Type || row.Source != "user" {
-			t.Errorf("Parquet row = %+v, want the feedback in sample %s", row, line)
+			t.Errorf("Parquet row = %+v, want the feedback of the sample %s", row, line)
 		}
 	}
 }
@@ -224,15 +227,15 @@ func TestPortInUseErrorNamesKey(t *testing.T) {
 		cfg := loadConfig(t, newFlagSource(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
 		err := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
-			t.Errorf(`%s: err = %v, want prefix %q and "choose another"`, key, err, key+": ")
+			t.Errorf(`%s with a port in use: err = %v, want an error that begins with %q and contains "choose another"`, key, err, key+": ")
 		}
 		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: Stat(data directory) error = %v, want os.ErrNotExist", key, err)
+			t.Errorf("%s with a port in use: Stat(data directory) error = %v, want os.ErrNotExist", key, err)
 		}
 	}
 }
 
-// The server starts even if the service manager (systemd) fails.
+// The server starts even if the service manager (systemd) does not accept its messages.
 func TestStartReportsAddresses(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		t.Run(fmt.Sprint("service manager fails: ", fails), func(t *testing.T) {
@@ -259,18 +262,18 @@ func TestStartReportsAddresses(t *testing.T) {
 				t.Fatalf("run.json: got %+v, error %v, want PID = %d", run, err, os.Getpid())
 			}
 			if want := "READY=1\nSTATUS=data " + run.DataURL + ", admin " + run.AdminURL; up != want {
-				t.Errorf("service manager: got %q, want %q", up, want)
+				t.Errorf("message to the service manager after the start: got %q, want %q", up, want)
 			}
 			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, run.DataURL, run.AdminURL)
 			if !output.contains(line) {
 				t.Errorf("the log lacks %s", line)
 			}
 			if !server.IsLocked(cfg.DataDir) {
-				t.Error("running server: IsLocked(data directory) = false, want true")
+				t.Error("IsLocked(data directory) while the server runs = false, want true")
 			}
 			stop()
 			if down := <-states; !strings.HasPrefix(down, "STOPPING=1") {
-				t.Errorf("service manager on shutdown: got %q, want prefix STOPPING=1", down)
+				t.Errorf("message to the service manager on shutdown: got %q, want a message that begins with STOPPING=1", down)
 			}
 			if err := <-ended; err != nil {
 				t.Error(err)
@@ -279,7 +282,7 @@ func TestStartReportsAddresses(t *testing.T) {
 				t.Errorf("ReadRunFile after shutdown: err = %v, want %v", err, os.ErrNotExist)
 			}
 			if server.IsLocked(cfg.DataDir) {
-				t.Error("after shutdown: IsLocked(data directory) = true, want false")
+				t.Error("IsLocked(data directory) after shutdown = true, want false")
 			}
 		})
 	}

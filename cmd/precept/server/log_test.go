@@ -47,11 +47,11 @@ func TestLogDropsLinesWhileReaderHangs(t *testing.T) {
 		log.Info("second")
 		log.Info("third")
 		if waited := time.Since(start); waited > logWait {
-			t.Errorf("three lines took %s without a reader, want at most %s", waited, logWait)
+			t.Errorf("time for three log lines that nobody reads: got %s, want at most %s", waited, logWait)
 		}
 		output := make(chan []byte)
 		go func() {
-			b, _ := io.ReadAll(r) // a pipe's reader does not fail
+			b, _ := io.ReadAll(r) // reading from an io.Pipe does not fail
 			output <- b
 		}()
 		synctest.Wait()
@@ -61,22 +61,23 @@ func TestLogDropsLinesWhileReaderHangs(t *testing.T) {
 		for _, part := range []string{"msg=first", "lost\" lines=2\n", "msg=fourth"} {
 			_, after, found := strings.Cut(got, part)
 			if !found {
-				t.Fatalf("got the rest %q, want %s in it", got, part)
+				t.Fatalf("rest of the output: got %q, want it to contain %s", got, part)
 			}
 			got = after
 		}
 	})
 }
 
-// The log has at most one line per step in ten seconds, and one line a minute while the store or the outbox is
-// unavailable. The metric counts all failures. A step that was canceled because the server stopped is not a failure.
+// The log contains at most one line every ten seconds about each failing step, and at most one line a minute while the
+// store or the outbox is unavailable. The metric counts all failures. If a step was canceled because the server stops,
+// this does not count as a failure.
 func TestFailureLogIsRateLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
 		registry := prometheus.NewRegistry()
 		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(registry), logLimit: newLimiter(time.Now)}
 		unavailable := fmt.Errorf("write: %w", session.ErrUnavailable)
-		for range 20 { // the loop takes 100 seconds
+		for range 20 { // 20 rounds of 5 seconds each take 100 seconds
 			f.report("close", errors.New("unexpected"))
 			f.report("write", unavailable)
 			f.report("samples", unavailable)
@@ -90,17 +91,17 @@ func TestFailureLogIsRateLimited(t *testing.T) {
 			"step=close": 10, "exchanges wait in the outbox": 2, "no room": 2, "step=lookup": 2, "canceled": 0, "step=encode": 10, "request=req-1": 10, "a secret": 0,
 		} {
 			if n := strings.Count(output.String(), text); n != want {
-				t.Errorf("%q: got %d log lines, want %d", text, n, want)
+				t.Errorf("log lines with %q: got %d, want %d", text, n, want)
 			}
 		}
 		output.Reset()
 		f.storeRecovered()
-		f.report("write", unavailable) // after a recovery, the next line needs outageInterval instead of a minute
+		f.report("write", unavailable) // the first line after a recovery needs outageInterval, not a minute
 		time.Sleep(logInterval)
 		f.report("write", unavailable)
 		f.report("write", unavailable)
 		if n := strings.Count(output.String(), "exchanges wait in the outbox"); n != 1 {
-			t.Errorf("after a recovery: got %d log lines about the unavailable store, want 1:\n%s", n, output.String())
+			t.Errorf("log lines about the unavailable store after a recovery: got %d, want 1; log:\n%s", n, output.String())
 		}
 		families, err := registry.Gather()
 		if err != nil {
@@ -124,7 +125,7 @@ func TestAlternatingStoreDoesNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
 		f := &failures{log: slog.New(slog.NewTextHandler(&output, nil)), metrics: proxy.NewMetrics(prometheus.NewRegistry()), logLimit: newLimiter(time.Now)}
-		for range 60 { // the loop takes a minute
+		for range 60 { // 60 rounds of one second each take a minute
 			f.report("write", session.ErrUnavailable)
 			time.Sleep(500 * time.Millisecond)
 			f.storeRecovered()
@@ -132,7 +133,7 @@ func TestAlternatingStoreDoesNotFillTheLog(t *testing.T) {
 		}
 		outages, recoveries := strings.Count(output.String(), "exchanges wait in the outbox"), strings.Count(output.String(), "available again")
 		if outages != 4 || recoveries != 4 {
-			t.Errorf("got %d log lines about an outage and %d about a recovery in a minute, want 4 and 4:\n%s", outages, recoveries, output.String())
+			t.Errorf("log of one minute: got %d lines about an outage and %d about a recovery, want 4 of each; log:\n%s", outages, recoveries, output.String())
 		}
 	})
 }

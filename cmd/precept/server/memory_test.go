@@ -12,7 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// makeUnwritableDir returns a directory that even root cannot create, because the directory's parent is a file.
+// makeUnwritableDir returns the path of a directory that not even root can create, because the parent in the path is a
+// file.
 func makeUnwritableDir(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
@@ -22,7 +23,8 @@ func makeUnwritableDir(t *testing.T) string {
 	return filepath.Join(file, "data")
 }
 
-// The store is then in memory, and an export gets status 503.
+// If the server cannot write to the data directory, it keeps the store in memory and responds to an export with status
+// 503.
 func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	m := newRecordingModel(t)
 	lessons := t.TempDir()
@@ -33,7 +35,7 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 	})), handleSignals)
 	for range 2 {
 		if !m.lessonInjected(s) {
-			t.Error("a session got no lesson, want look-first")
+			t.Error("session without a data directory: got no lesson in the request, want the lesson look-first")
 		}
 	}
 	for _, line := range []string{"precept runs from memory", "run.json cannot be written"} {
@@ -47,14 +49,14 @@ func TestServerRunsWithoutWritableDataDirectory(t *testing.T) {
 		"/breakdown": "The stored sessions cannot be read", "/lessons/look-first?backtest=1": "no session is stored",
 	} {
 		if _, body := send(t, http.MethodGet, s.adminURL+path, adminHeader, ""); !strings.Contains(body, want) {
-			t.Errorf("%s: got body %.3000s, want a body with %q", path, body, want)
+			t.Errorf("%s: got body %.3000s, want it to contain %q", path, body, want)
 		}
 	}
 	if status, _ := send(t, http.MethodGet, s.adminURL+"/api/export", adminHeader, ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/api/export: got status %d, want 503", status)
 	}
 	if _, err := server.ReadRunFile(data); err == nil {
-		t.Error("ReadRunFile(unwritable directory) error = nil, want an error")
+		t.Error("ReadRunFile(directory that could not be created) error = nil, want an error")
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
@@ -66,14 +68,14 @@ func TestUnwritableTokenChangesAtRestart(t *testing.T) {
 	s := startServer(t, source, handleSignals)
 	token := s.server.Token()
 	if with, without := getStatus(t, s.adminURL+"/api/report", token), getStatus(t, s.adminURL+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
-		t.Errorf("/api/report: got status %d with token %q and %d without a token, want 200 and 401", with, token, without)
+		t.Errorf("/api/report: got status %d with the token %q and status %d without a token, want 200 and 401", with, token, without)
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	restarted := startServer(t, source, handleSignals)
 	if restarted.server.Token() == token || token == "" {
-		t.Errorf("tokens of two starts: got %q and %q, want two different tokens", token, restarted.server.Token())
+		t.Errorf("administrator's tokens after two starts: got %q and %q, want two different tokens", token, restarted.server.Token())
 	}
 	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
@@ -98,7 +100,7 @@ func TestRedisStoreWorksWithoutWritableDataDirectory(t *testing.T) {
 		return strings.Contains(body, `"kept"`)
 	})
 	if _, body := send(t, http.MethodGet, s.adminURL+"/api/health", adminHeader, ""); !strings.Contains(body, `"kind":"redis"`) {
-		t.Errorf(`/api/health: got %s, want a body with "kind":"redis"`, body)
+		t.Errorf(`/api/health: got body %s, want it to contain "kind":"redis"`, body)
 	}
 	if err := s.stopAndWait(); err != nil {
 		t.Error(err)

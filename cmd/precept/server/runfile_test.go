@@ -9,7 +9,8 @@ import (
 	"precept/configs"
 )
 
-// A run file in a cloned repository could redirect requests to a different machine.
+// ReadRunFile accepts a run file only if the process exists and the addresses are on this machine. Otherwise, a run
+// file in a cloned repository could redirect the user's requests to another machine.
 func TestReadRunFileAcceptsOnlyLocalAddresses(t *testing.T) {
 	t.Parallel()
 	dir, local := t.TempDir(), "http://127.0.0.1:1"
@@ -30,12 +31,12 @@ func TestReadRunFileAcceptsOnlyLocalAddresses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ReadRunFile(dir); (err == nil) != tc.valid {
-			t.Errorf("%s: ReadRunFile(%+v) error = %v, want accepted = %v", tc.name, tc.run, err, tc.valid)
+			t.Errorf("%s: ReadRunFile(%+v) error = %v, want the run file accepted = %v", tc.name, tc.run, err, tc.valid)
 		}
 	}
 }
 
-// A directory that already has files gets no .gitignore.
+// MakeDataDir writes a .gitignore only to a directory that has no other files.
 func TestMakeDataDirWritesGitignore(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"empty", "used"} {
@@ -51,7 +52,7 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, ".gitignore")); (err == nil) != want {
-			t.Errorf("MakeDataDir(%q): Stat(.gitignore) error = %v, want a .gitignore = %v", dir, err, want)
+			t.Errorf("after MakeDataDir(%q): Stat(.gitignore) error = %v, want the file to exist = %v", dir, err, want)
 		}
 	}
 }
@@ -71,13 +72,13 @@ func TestHasPreceptDataIgnoresOtherFiles(t *testing.T) {
 func TestCloseAfterPrefersRunningServer(t *testing.T) {
 	cfg := &configs.Config{DataDir: t.TempDir(), Reward: configs.Reward{CloseAfter: 24 * time.Hour}}
 	if got := CloseAfter(cfg); got != 24*time.Hour {
-		t.Errorf("no server: CloseAfter = %v, want the configured 24h", got)
+		t.Errorf("CloseAfter without a server = %v, want the 24h of the configuration", got)
 	}
 	const local = "http://127.0.0.1:1"
 	if err := WriteRunFile(cfg.DataDir, RunFile{PID: os.Getpid(), DataURL: local, AdminURL: local, CloseAfter: "5m0s"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := CloseAfter(cfg); got != 5*time.Minute {
-		t.Errorf("running server: CloseAfter = %v, want the 5m in run.json", got)
+		t.Errorf("CloseAfter with a running server = %v, want the 5m in run.json", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"precept/internal/session"
 )
 
-// manySessions is a store with count equal sessions, which all began at the time now.
+// manySessions is a store with count equal sessions. Each session began at the time now.
 type manySessions struct {
 	StoreReader
 	row   session.Row

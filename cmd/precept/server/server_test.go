@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// console is a server's log and console output, for concurrent use.
+// console collects the log and the console output of a server. Its methods are safe for concurrent use.
 type console struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -58,7 +58,7 @@ func (c *console) count(text string) int {
 	return strings.Count(c.b.String(), text)
 }
 
-// runningServer is a server that runs in this process until stop.
+// runningServer is a server that runs in this process until stop is called.
 type runningServer struct {
 	t                 *testing.T
 	server            *server.Server
@@ -70,8 +70,8 @@ type runningServer struct {
 
 func testTools() server.Tools { return server.Tools{Now: time.Now, Random: rand.Reader} }
 
-// startServer starts a server and waits until it is ready. The server ignores signals unless change sets Embedded to
-// false.
+// startServer starts a server and waits until it is ready. Each change may change the options before the start. The
+// server ignores signals unless a change sets Embedded to false.
 func startServer(t *testing.T, source *server.Source, change ...func(*server.Options)) *runningServer {
 	t.Helper()
 	cfg, err := source.Load()
@@ -101,19 +101,20 @@ func startServer(t *testing.T, source *server.Source, change ...func(*server.Opt
 	return s
 }
 
-// stopAndWait stops the server twice; the second call of stop has no effect.
+// stopAndWait stops the server and returns the error of Run. It calls stop twice, because the second call must have no
+// effect.
 func (s *runningServer) stopAndWait() error {
 	s.stop()
 	s.stop()
 	return <-s.runErr
 }
 
-// newFlagSource returns a configuration with free ports, new directories and extra keys.
+// newFlagSource returns a configuration source with free ports, new directories and the keys in extra.
 func newFlagSource(t *testing.T, extra map[string]string) *server.Source {
 	t.Helper()
 	flags := map[string]string{
 		"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir(),
-		"limits.lookup_timeout": "10s", // with the default 45ms, a busy machine would exclude sessions from the experiment
+		"limits.lookup_timeout": "10s", // the default, 45ms, excludes sessions on a busy machine from the experiment
 	}
 	maps.Copy(flags, extra)
 	return &server.Source{Parse: func(file []byte) (*configs.Config, error) {
@@ -138,7 +139,8 @@ func getStatus(t *testing.T, url, token string) int {
 	return res.StatusCode
 }
 
-// eventually waits up to a minute until ok returns true. state describes the awaited state.
+// eventually waits until ok returns true. If ok does not return true within a minute, the test fails with a message
+// about state, a description of what ok waits for.
 func eventually(t *testing.T, state string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
@@ -148,12 +150,13 @@ func eventually(t *testing.T, state string, ok func() bool) {
 	}
 }
 
-// A third server cannot use the data directory of a running server.
+// Two servers with different data directories run in one process. A third server must not start on the data directory
+// of the first.
 func TestTwoServersRunInOneProcess(t *testing.T) {
 	firstSource := newFlagSource(t, map[string]string{"admin.tokens": "[first]"})
 	first, second := startServer(t, firstSource), startServer(t, newFlagSource(t, map[string]string{"admin.tokens": "[second]"}))
 	if own, other := getStatus(t, first.adminURL+"/api/report", "first"), getStatus(t, first.adminURL+"/api/report", "second"); own != http.StatusOK || other != http.StatusUnauthorized {
-		t.Errorf("first server: got status %d with its own token, %d with the second server's token, want 200, 401", own, other)
+		t.Errorf("request to the first server: got status %d with its own token and %d with the second server's token, want 200 and 401", own, other)
 	}
 	cfg, err := firstSource.Load()
 	if err != nil {
@@ -161,7 +164,7 @@ func TestTwoServersRunInOneProcess(t *testing.T) {
 	}
 	third := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
-		t.Errorf("third server, on the first server's directory: err = %v, want an error with %s", err, cfg.DataDir)
+		t.Errorf("Run of a third server on the data directory of the first server: err = %v, want an error that contains %s", err, cfg.DataDir)
 	}
 	if err := errors.Join(first.stopAndWait(), second.stopAndWait()); err != nil {
 		t.Error(err)
@@ -188,11 +191,12 @@ func TestStopDuringStreamReturnsErrStreamsCut(t *testing.T) {
 		t.Errorf("Run: err = %v, want %v", err, server.ErrStreamsCut)
 	}
 	if _, err := io.ReadAll(stream); err == nil {
-		t.Error("client: got a complete stream, want a read error")
+		t.Error("stream at the client: got the complete stream, want a read error")
 	}
 }
 
-// http.Server.Shutdown does not wait for WebSockets.
+// The server must close WebSockets itself when it stops, because http.Server.Shutdown neither closes them nor waits for
+// them.
 func TestStopWaitsForWebSockets(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "Upgrade")
@@ -222,13 +226,13 @@ func TestStopWaitsForWebSockets(t *testing.T) {
 	_ = res.Body.Close()
 	_, _ = io.WriteString(client, "ping")
 	if _, err := io.ReadFull(client, make([]byte, len("ping"))); err != nil {
-		t.Fatalf("echo of the ping: err = %v, want none", err)
+		t.Fatalf("echo of the ping over the WebSocket: err = %v, want none", err)
 	}
 	if err := s.stopAndWait(); !errors.Is(err, server.ErrStreamsCut) {
 		t.Errorf("Run: err = %v, want %v", err, server.ErrStreamsCut)
 	}
 	if _, err := io.ReadAll(client); err != nil {
-		t.Errorf("client after shutdown: err = %v, want a closed connection without an error", err)
+		t.Errorf("client's connection after shutdown: err = %v, want a closed connection without an error", err)
 	}
 }
 
@@ -250,7 +254,7 @@ func TestReloadSurvivesPanic(t *testing.T) {
 	write("admin: {tokens: [second]}\n")
 	eventually(t, "panic in the log", func() bool { return s.console.contains("thrown by the test") })
 	if first, second := tokenAccepted("first"), tokenAccepted("second"); !first || second {
-		t.Errorf("after the panic: token \"first\" accepted = %v, token \"second\" accepted = %v, want true, false", first, second)
+		t.Errorf("after the panic: got token \"first\" accepted = %v, token \"second\" accepted = %v, want only the token \"first\" accepted", first, second)
 	}
 	panics.Store(false)
 	write("admin: {tokens: [third]}\n")
@@ -282,11 +286,11 @@ func TestOnlyFirstStartPrintsLoginLink(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !address.MatchString(output.String()) {
-			t.Errorf("start %d: the console lacks the dashboard address with the path prefix:\n%s", n+1, output.String())
+			t.Errorf("console after start %d: got no dashboard address with the path prefix, want one; console:\n%s", n+1, output.String())
 		}
 		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:", "; upstream: http"} {
 			if output.contains(text) != want {
-				t.Errorf("start %d: console contains %q = %v, want %v", n+1, text, !want, want)
+				t.Errorf("console after start %d: contains %q = %v, want %v", n+1, text, !want, want)
 			}
 		}
 	}

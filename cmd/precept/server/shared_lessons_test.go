@@ -10,7 +10,8 @@ import (
 	"precept/configs"
 )
 
-// The watcher reads the lessons in "DIR/." and the writer the lessons in "DIR", which is the same directory.
+// The watcher reads the lessons in "DIR/.", and the writer reads the lessons in "DIR". Both paths name the same
+// directory, so the library parses each lesson file only once.
 func TestWatcherAndWriterShareParsedLessons(t *testing.T) {
 	dir := t.TempDir()
 	text := `---
@@ -43,9 +44,9 @@ Run the test again.
 	active := l.book.Load().Lessons()
 	book, problems, err := l.bank.List(t.Context())
 	if err != nil || len(active) != 1 || book.Len() != 1 {
-		t.Fatalf("got %d lessons from the watcher, %d from the writer, problems %v, error %v; want 1 lesson from each", len(active), book.Len(), problems, err)
+		t.Fatalf("got %d lessons from the watcher, %d from the writer, problems %v, error %v; want one lesson from each, no problems, no error", len(active), book.Len(), problems, err)
 	}
 	if book.Lessons()[0] != active[0] {
-		t.Error("the writer parsed the file again, want the watcher's lesson")
+		t.Error("lesson from the writer: got a lesson that was parsed again, want the lesson that the watcher parsed")
 	}
 }

@@ -30,8 +30,9 @@ func sendSignal(t *testing.T, s os.Signal) {
 	}
 }
 
-// During limits.drain_delay, load balancers learn from /readyz that the server stops. A second signal ends the delay.
-// The server then stops without an error, despite an idle connection.
+// During limits.drain_delay, the server still serves requests, but /readyz tells load balancers that the server is
+// about to stop. A second signal ends the delay. The server then stops without an error, even if a client holds an idle
+// connection open.
 func TestServerServesDuringDrainDelay(t *testing.T) {
 	s := startServer(t, newFlagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
 	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.dataURL, "http://"))
@@ -42,10 +43,10 @@ func TestServerServesDuringDrainDelay(t *testing.T) {
 	sendSignal(t, syscall.SIGTERM)
 	eventually(t, "status 503 from /readyz", func() bool { return getStatus(t, s.dataURL+"/readyz", "") == http.StatusServiceUnavailable })
 	if status, answer := send(t, http.MethodPost, s.dataURL+"/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`); status != http.StatusOK {
-		t.Errorf("chat request in the drain delay: got status %d, body %s, want status 200", status, answer)
+		t.Errorf("chat request during the drain delay: got status %d, body %s, want status 200", status, answer)
 	}
 	if status := getStatus(t, s.dataURL+"/healthz", ""); status != http.StatusOK {
-		t.Errorf("/healthz in the drain delay: got status %d, want 200", status)
+		t.Errorf("/healthz during the drain delay: got status %d, want 200", status)
 	}
 	sendSignal(t, syscall.SIGTERM)
 	if err := <-s.runErr; err != nil {
@@ -88,10 +89,10 @@ func TestSecondSignalCutsStreams(t *testing.T) {
 		}
 		body, err := io.ReadAll(stream)
 		if whole := err == nil && strings.HasSuffix(string(body), "[DONE]\n\n"); whole == secondSignal {
-			t.Errorf("second signal = %v: got stream %q, error %v, want the whole stream only without a second signal", secondSignal, body, err)
+			t.Errorf("second signal sent = %v: got stream %q, error %v; want the complete stream if no second signal was sent, or else a read error", secondSignal, body, err)
 		}
 		if err := <-s.runErr; errors.Is(err, server.ErrStreamsCut) != secondSignal || !secondSignal && err != nil {
-			t.Errorf("second signal = %v: Run: err = %v, want %v only after a second signal", secondSignal, err, server.ErrStreamsCut)
+			t.Errorf("second signal sent = %v: got error %v from Run; want no error if no second signal was sent, or else %v", secondSignal, err, server.ErrStreamsCut)
 		}
 		s.stop()
 		upstream.Close()
@@ -113,7 +114,8 @@ func (s *runningServer) openStream() io.Reader {
 	return res.Body
 }
 
-// The log, the health page and the metrics report a faulty file until a reload succeeds.
+// If the changed configuration file has a fault, the server applies no part of it. The log, the health page and the
+// metrics report the fault until a reload succeeds.
 func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	source := newFlagSource(t, map[string]string{"admin.tokens": "[token]"})
 	write := addConfigFile(t, source)
@@ -127,7 +129,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		_, body := send(t, http.MethodGet, s.adminURL+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
 		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
 		if m == nil {
-			t.Fatalf("/metrics lacks the last reload's result:\n%s", body)
+			t.Fatalf("/metrics: got no result of the last reload, want its success and time; metrics:\n%s", body)
 		}
 		lastSuccess, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
@@ -137,7 +139,7 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	}
 	successful, startedAt := reloadMetrics()
 	if successful != "1" || startedAt <= 0 {
-		t.Errorf("metrics after startup: got successful %s at %v, want 1 at the startup time", successful, startedAt)
+		t.Errorf("metrics after startup: got last_reload_successful %s, last success at %v; want 1, and the time of the startup", successful, startedAt)
 	}
 	for _, faulty := range []struct{ text, message string }{
 		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of range"},
@@ -148,13 +150,13 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 		eventually(t, faulty.message+" in the log", func() bool { return s.console.contains(faulty.message) })
 		eventually(t, faulty.message+" on the health page", func() bool { return strings.Contains(health(), faulty.message) })
 		if s.console.contains("level=DEBUG") {
-			t.Errorf("faulty file %q changed the log level", faulty.text)
+			t.Errorf("faulty file %q: got log level DEBUG from this file, want the log level unchanged", faulty.text)
 		}
 		if successful, lastSuccess := reloadMetrics(); successful != "0" || lastSuccess != startedAt {
-			t.Errorf("metrics after faulty file %q: got successful %s at %v, want 0 at the startup time, %v", faulty.text, successful, lastSuccess, startedAt)
+			t.Errorf("metrics after the faulty file %q: got last_reload_successful %s, last success at %v; want 0, and last success at %v, the time of the startup", faulty.text, successful, lastSuccess, startedAt)
 		}
 	}
-	corrected := filepath.Join(t.TempDir(), "next.yaml") // renamed over the old file, like the temporary file of an editor
+	corrected := filepath.Join(t.TempDir(), "next.yaml") // the test renames this file over the old one, as editors do
 	if err := os.WriteFile(corrected, []byte("bandit: {epsilon: 0.4}\nreward: {close_after: 1h}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -163,10 +165,10 @@ func TestReloadAppliesWholeFileOrNothing(t *testing.T) {
 	}
 	eventually(t, "corrected file reloaded", func() bool { return s.console.contains("configuration reloaded") })
 	if current := health(); strings.Contains(current, "config_fault") || !strings.Contains(current, `"0.4"`) {
-		t.Errorf("/api/health after the correction: got %s, want a body with 0.4 and without config_fault", current)
+		t.Errorf("/api/health after the correction: got %s, want a body that contains 0.4 but not config_fault", current)
 	}
 	if successful, lastSuccess := reloadMetrics(); successful != "1" || lastSuccess <= startedAt {
-		t.Errorf("metrics after the correction: got successful %s at %v, want 1 at a time after %v", successful, lastSuccess, startedAt)
+		t.Errorf("metrics after the correction: got last_reload_successful %s, last success at %v; want 1, and last success after %v", successful, lastSuccess, startedAt)
 	}
 	for _, text := range []string{"changed settings need a restart", "keys=reward.close_after"} {
 		if !s.console.contains(text) {

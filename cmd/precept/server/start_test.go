@@ -25,8 +25,8 @@ import (
 	"precept/store/storetest"
 )
 
-// startClosingModel starts a model that closes each connection, because an open connection would stop a synctest
-// bubble's clock.
+// startClosingModel starts a model that closes each connection after the reply. An open connection would stop the clock
+// of a synctest bubble.
 func startClosingModel(t *testing.T, content string) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,7 @@ func advance(d time.Duration) {
 
 func funcName(f any) string { return runtime.FuncForPC(reflect.ValueOf(f).Pointer()).Name() }
 
-// TestMain checks with goleak that the workers end.
+// This test checks that the workers start. TestMain checks with goleak that they end.
 func TestWorkersStartAndStop(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
@@ -80,7 +80,8 @@ func TestWorkersStartAndStop(t *testing.T) {
 	})
 }
 
-// checkGoroutines waits until each function runs in at least the given number of goroutines.
+// checkGoroutines starts a server, waits until each function runs in at least the given number of goroutines, and stops
+// the server.
 func checkGoroutines(t *testing.T, source *server.Source, functions map[string]int) {
 	t.Helper()
 	s := startServer(t, source)
@@ -112,12 +113,12 @@ func TestNewLessonTakesEffectWithinTwoSeconds(t *testing.T) {
 			b.t.Errorf("/lessons/look-first: got status %d, want 200", status)
 		}
 		if index, err := os.ReadFile(filepath.Join(lessons, "_index.md")); err != nil || !strings.Contains(string(index), "look-first") {
-			b.t.Errorf("index: got %q, error %v, want a text with look-first", index, err)
+			b.t.Errorf("_index.md: got %q, error %v, want it to contain look-first", index, err)
 		}
 	})
 }
 
-// Only the agent that wrote the /lesson command gets the lesson.
+// If an agent's reply contains a /lesson command, precept creates the lesson for this agent only.
 func TestLessonCommandInReplyCreatesLesson(t *testing.T) {
 	runInBubble(t, map[string]string{
 		"upstream": startClosingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
@@ -126,15 +127,16 @@ func TestLessonCommandInReplyCreatesLesson(t *testing.T) {
 		advance(5 * time.Second)
 		status, list := b.send(http.MethodGet, b.dataURL+"/v1/lessons", "", "Precept-Agent", "coder")
 		if status != http.StatusOK || !strings.Contains(list, "Use grep before you read.") {
-			b.t.Errorf(`/v1/lessons: got status %d, body %s, want status 200, "Use grep before you read." in the body`, status, list)
+			b.t.Errorf(`/v1/lessons: got status %d, body %s, want status 200 and a body that contains "Use grep before you read."`, status, list)
 		}
 		if _, list := b.send(http.MethodGet, b.dataURL+"/v1/lessons", "", "Precept-Agent", "other"); strings.Contains(list, "grep") {
-			b.t.Errorf("another agent's /v1/lessons: got %s, want none about grep", list)
+			b.t.Errorf("/v1/lessons for another agent: got %s, want no lesson about grep", list)
 		}
 	})
 }
 
-// A crash loses the counts of at most five seconds. If the file is damaged, the counts restart at zero.
+// The server writes the counts to consulted.json every five seconds, so a crash loses the counts of at most five
+// seconds. If the file is damaged, the next server starts with counts of zero.
 func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	data, lessons := t.TempDir(), t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
@@ -144,16 +146,16 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 		b.sendTurn("coder", "build the targets")
 		advance(5 * time.Second)
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"look-first"`) {
-			b.t.Errorf("consulted.json while the server runs: got %q, error %v, want a text with look-first", text, err)
+			b.t.Errorf("consulted.json while the server runs: got %q, error %v, want it to contain look-first", text, err)
 		}
 		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
-			b.t.Errorf("consulted.json: got %v, error %v, want mode 0600", info, err)
+			b.t.Errorf("permissions of consulted.json: got %v, error %v, want mode 0600", info, err)
 		}
 	})
 	for _, damaged := range []bool{false, true} {
 		s := startServer(t, newFlagSource(t, options))
 		if s.console.contains("they restart at zero") != damaged {
-			t.Errorf("damaged file = %v: \"they restart at zero\" in the log = %v, want %v", damaged, !damaged, damaged)
+			t.Errorf("start with consulted.json damaged = %v: got \"they restart at zero\" in the log = %v, want %v", damaged, !damaged, damaged)
 		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
@@ -171,17 +173,17 @@ func TestPanicDuringStartReleasesDataDirectory(t *testing.T) {
 	tools.Random = panickingReader{}
 	err := server.New(server.Options{Tools: tools, Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "thrown by the test") || !strings.Contains(err.Error(), "report the panic") {
-		t.Errorf("Run: err = %v, want \"thrown by the test\" and \"report the panic\"", err)
+		t.Errorf("Run: err = %v, want an error that contains \"thrown by the test\" and \"report the panic\"", err)
 	}
 	if server.IsLocked(cfg.DataDir) {
-		t.Error("after the panic: IsLocked(data directory) = true, want false")
+		t.Error("IsLocked(data directory) after the panic = true, want false")
 	}
 	if err := startServer(t, source).stopAndWait(); err != nil {
-		t.Errorf("next start on the directory: %v", err)
+		t.Errorf("next start on the same data directory: err = %v, want none", err)
 	}
 }
 
-// panickingReader panics when the store reads random bytes for a secret.
+// panickingReader is a source of random bytes that panics when the store reads the bytes for a secret.
 type panickingReader struct{}
 
 func (panickingReader) Read([]byte) (int, error) { panic("thrown by the test") }

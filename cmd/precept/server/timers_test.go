@@ -21,8 +21,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// exchangeBytes sends bytes on a new connection, and returns the answer and the time until the server closed the
-// connection.
+// exchangeBytes sends bytes on a new connection. It returns the answer, and how long the server left the connection
+// open.
 func (b *bubbleServer) exchangeBytes(sent string) (answer string, openFor time.Duration) {
 	b.t.Helper()
 	c, err := b.network.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.dataURL, "http://"))
@@ -36,26 +36,27 @@ func (b *bubbleServer) exchangeBytes(sent string) (answer string, openFor time.D
 	}
 	text, err := io.ReadAll(c)
 	if err != nil && !errors.Is(err, net.ErrClosed) {
-		b.t.Logf("the connection ended with %v", err)
+		b.t.Logf("the connection ended with the error %v", err)
 	}
 	return string(text), time.Since(start)
 }
 
-// The server closes a connection after limits.header_timeout if the request is incomplete, or after two minutes without
-// a request.
+// The server closes a connection if a request is still incomplete after limits.header_timeout, or if no request arrives
+// for two minutes.
 func TestIdleConnectionsAreClosed(t *testing.T) {
 	runInBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbleServer) {
 		if answer, openFor := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || openFor != 7*time.Second {
-			b.t.Errorf("half a request: got response %q, closed after %v, want no response, 7s", answer, openFor)
+			b.t.Errorf("connection with half a request: got response %q, closed after %v, want no response, closed after 7s", answer, openFor)
 		}
 		answer, openFor := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 		if !strings.Contains(answer, "200 OK") || openFor != 120*time.Second {
-			b.t.Errorf("whole request: got response %q, closed after %v, want 200 OK, 2m", answer, openFor)
+			b.t.Errorf("connection with a whole request: got response %q, closed after %v, want a response with 200 OK, closed after 2m", answer, openFor)
 		}
 	})
 }
 
-// A return to the content of an earlier file also counts as a change. A faulty file is reported and changes nothing.
+// The server also applies a file whose content is the same as an earlier version of the file. A faulty file is reported
+// in the log and changes nothing.
 func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 	source := newFlagSource(t, nil)
 	write := addConfigFile(t, source)
@@ -71,18 +72,18 @@ func TestSavedConfigurationTakesEffectWithinTwoSeconds(t *testing.T) {
 			write("admin: {tokens: [" + token + "]}\n")
 			advance(2 * time.Second)
 			if !accepts(token) {
-				t.Errorf("2 s after the file was saved: token %s is refused, want it accepted", token)
+				t.Errorf("2 s after the file was saved: got token %s refused, want it accepted", token)
 			}
 		}
 		for _, token := range []string{"first", "second"} {
 			if accepts(token) {
-				t.Errorf("token %s from an earlier file is accepted, want it refused", token)
+				t.Errorf("token %s from an earlier version of the file: got it accepted, want it refused", token)
 			}
 		}
 		write("admin: {tokens: [third]}\nlearning: {retention: never}\n")
 		advance(2 * time.Second)
 		if accepted, reported := accepts("third"), b.console.contains("learning.retention"); !accepted || !reported {
-			t.Errorf("faulty file: token \"third\" accepted = %v, learning.retention in the log = %v, want true, true", accepted, reported)
+			t.Errorf("after a faulty file: got token \"third\" accepted = %v, learning.retention in the log = %v, want both true", accepted, reported)
 		}
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
@@ -109,14 +110,14 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 		b = startBubbleServer(t, source)
 		advance(5 * time.Second)
 		if listedSessions() != 1 {
-			t.Errorf("no retention: got %d sessions, want 1", listedSessions())
+			t.Errorf("sessions before learning.retention is set: got %d, want 1", listedSessions())
 		}
 		write("learning: {retention: 1h}\n")
 		advance(11 * time.Minute)
 		b.sendTurn("coder", "hello again")
 		advance(5 * time.Second)
 		if listedSessions() != 1 {
-			t.Errorf("retention 1h: got %d sessions, want only the one from the last 5 s", listedSessions())
+			t.Errorf("sessions with learning.retention: 1h: got %d, want 1, the session from the last 5 s", listedSessions())
 		}
 		if err := b.stopAndWait(); err != nil {
 			t.Error(err)
@@ -124,7 +125,8 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	})
 }
 
-// A proposed lesson is quarantined until a person approves it.
+// The distiller proposes lessons only from closed sessions. A proposed lesson is quarantined until a person approves
+// it.
 func TestDistillerProposesFromClosedSessions(t *testing.T) {
 	lessons := t.TempDir()
 	proposedStates := func(t *testing.T) (states []lesson.State) {
@@ -159,11 +161,11 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 		}
 		advance(29 * time.Minute)
 		if open := proposedStates(b.t); open != nil {
-			b.t.Errorf("open session: got proposals %v, want none", open)
+			b.t.Errorf("proposals while the session is open: got %v, want none", open)
 		}
 		advance(5 * time.Minute)
 		if closed := proposedStates(b.t); !slices.Equal(closed, []lesson.State{lesson.Quarantined}) {
-			b.t.Errorf("closed session: got proposals %v, want one quarantined lesson", closed)
+			b.t.Errorf("proposals after the session is closed: got %v, want one quarantined lesson", closed)
 		}
 	})
 }
@@ -182,7 +184,7 @@ func TestHealthCountsAreCachedForFiveSeconds(t *testing.T) {
 		early := admittedCount()
 		advance(2 * time.Second)
 		if late := admittedCount(); before != "0" || early != "0" || late != "1" {
-			b.t.Errorf("got %s admitted requests before the request, %s after 4 s and %s after 6 s, want 0, 0, 1", before, early, late)
+			b.t.Errorf("admitted requests in /api/health: got %s before the request, %s after 4 s and %s after 6 s, want 0, 0 and 1", before, early, late)
 		}
 	})
 }
@@ -191,7 +193,7 @@ func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 	for _, address := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
 		s := startServer(t, newFlagSource(t, map[string]string{"listen": address}))
 		if !strings.HasPrefix(s.dataURL, "http://127.0.0.1:") || getStatus(t, s.dataURL+"/healthz", "") != http.StatusOK {
-			t.Errorf("listen: %q: got address %s, want a reachable address on 127.0.0.1", address, s.dataURL)
+			t.Errorf("server with listen: %q: got address %s, want a reachable address on 127.0.0.1", address, s.dataURL)
 		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
@@ -225,10 +227,10 @@ func TestLessonIndexHasCurrentSessionCounts(t *testing.T) {
 		}
 		advance(10 * time.Second)
 		if status, answer := b.send(http.MethodPost, b.adminURL+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
-			b.t.Fatalf("trial start: got status %d, body %q, want status 200", status, answer)
+			b.t.Fatalf("start of a trial: got status %d, body %q, want status 200", status, answer)
 		}
 		if got := indexRow(b); !strings.Contains(got, "| 2 | 1 |") {
-			b.t.Errorf("_index.md: got row %q, want 2 successes and 1 failure", got)
+			b.t.Errorf("row of the lesson in _index.md: got %q, want 2 successes and 1 failure", got)
 		}
 	})
 }

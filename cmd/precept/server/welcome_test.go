@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// The page has addresses only for a request with a known Host header. Requests from programs are forwarded.
+// The welcome page shows the server's addresses only if the request has a known Host header. The server forwards
+// requests from programs, and requests from browsers for other paths.
 func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, "the upstream got "+r.URL.Path)
@@ -38,16 +39,16 @@ func TestBrowserOnDataListenerGetsAddresses(t *testing.T) {
 		}
 		body, err := io.ReadAll(res.Body)
 		if closeErr := res.Body.Close(); err != nil || closeErr != nil {
-			t.Fatalf("read and close the answer: %v, %v", err, closeErr)
+			t.Fatalf("read error = %v, close error = %v for the response body, want none", err, closeErr)
 		}
 		for _, part := range c.want {
 			if !strings.Contains(string(body), part) {
-				t.Errorf("%s: got %q, want a body with %q", c.name, body, part)
+				t.Errorf("%s: got body %q, want it to contain %q", c.name, body, part)
 			}
 		}
 		for _, part := range c.unwanted {
 			if strings.Contains(string(body), part) {
-				t.Errorf("%s: got %q, want a body without %q", c.name, body, part)
+				t.Errorf("%s: got body %q, want it not to contain %q", c.name, body, part)
 			}
 		}
 	}

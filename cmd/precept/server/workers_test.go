@@ -14,7 +14,7 @@ import (
 	"precept/configs"
 )
 
-// The log omits the text of the panic, because the text could quote a request.
+// The log line about a panic omits the text of the panic, because the text could quote a request.
 func TestWorkerRestartsAfterPanic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var output bytes.Buffer
@@ -34,11 +34,11 @@ func TestWorkerRestartsAfterPanic(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if attempts != 3 || strings.Count(output.String(), "background worker panicked") != 2 || strings.Contains(output.String(), "thrown by the test") {
-			t.Errorf("got %d worker attempts, want 3; got the log below, want two panics without the text:\n%s", attempts, output.String())
+			t.Errorf("worker with two panics: got %d attempts, want 3; got the log below, want two lines about a panic, without its text:\n%s", attempts, output.String())
 		}
 		stop()
 		if err := <-ended; err != nil || time.Since(start) != time.Minute {
-			t.Errorf("stopped worker: err = %v after %v, want no error after 1m", err, time.Since(start))
+			t.Errorf("keepRunning, stopped after one minute: got error %v after %v, want no error after 1m", err, time.Since(start))
 		}
 	})
 }
@@ -47,7 +47,7 @@ func TestWorkerDoesNotRestartAfterError(t *testing.T) {
 	s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: io.Discard})
 	failure := errors.New("no memory")
 	if err := s.keepRunning(t.Context(), worker{"test", func(context.Context) error { return failure }}); !errors.Is(err, failure) {
-		t.Errorf("failed worker: err = %v, want %v", err, failure)
+		t.Errorf("keepRunning with a worker that returns an error: err = %v, want %v", err, failure)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestStopEndsPauseBeforeRestart(t *testing.T) {
 		stopped := time.Now()
 		stop()
 		if err := <-ended; err != nil || time.Since(stopped) != 0 {
-			t.Errorf("worker stopped during the pause: err = %v, %v after stop, want no error, 0s", err, time.Since(stopped))
+			t.Errorf("keepRunning, stopped during the pause before a restart: got error %v %v after stop, want no error, 0s after stop", err, time.Since(stopped))
 		}
 	})
 }
@@ -75,7 +75,7 @@ func TestMemoryIsReleasedOnlyWhenIdle(t *testing.T) {
 	memory, before := idleMemory{totalAlloc()}, forcedCollections()
 	memory.release()
 	if forcedCollections() != before+1 {
-		t.Errorf("idle: release forced %d collections, want 1", forcedCollections()-before)
+		t.Errorf("release by an idle server: got %d forced garbage collections, want 1", forcedCollections()-before)
 	}
 	before = forcedCollections()
 	for range maxIdleAlloc >> 20 {
@@ -83,10 +83,10 @@ func TestMemoryIsReleasedOnlyWhenIdle(t *testing.T) {
 	}
 	memory.release()
 	if forcedCollections() != before {
-		t.Errorf("busy: release forced %d collections, want 0", forcedCollections()-before)
+		t.Errorf("release by a busy server: got %d forced garbage collections, want 0", forcedCollections()-before)
 	}
 	memory.release()
 	if forcedCollections() != before+1 {
-		t.Errorf("idle again: release forced %d collections, want 1", forcedCollections()-before)
+		t.Errorf("release after the server is idle again: got %d forced garbage collections, want 1", forcedCollections()-before)
 	}
 }
