@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -98,7 +99,9 @@ func (inv *invocation) runAgent(
 	} else if err == nil && !isAlive(ctx, base) {
 		err = fmt.Errorf("precept at %s does not answer; start that server, or correct --url or PRECEPT_URL", base)
 	} else if err == nil {
-		fmt.Fprintln(inv.stderr, "precept: using the server at", base)
+		if err = flags.checkServerHasSettings(inv, cfg, base); err == nil {
+			fmt.Fprintln(inv.stderr, "precept: using the server at", base)
+		}
 	}
 	if err != nil {
 		return err
@@ -137,6 +140,30 @@ func (inv *invocation) runAgent(
 		return &codedError{code: ended.code}
 	}
 	return nil
+}
+
+// checkServerHasSettings returns an error if the command line or the environment names an upstream or lessons, and the
+// running server has different ones. Without the error, the agent's API key would go to the server's upstream.
+func (f *configFlags) checkServerHasSettings(inv *invocation, cfg *configs.Config, base string) error {
+	run, err := server.ReadRunFile(cfg.DataDir)
+	isKnown := err == nil && run.DataURL == base
+	user, _ := server.ReadUserRunFile(inv.env)
+	ignored := ""
+	switch {
+	case isKnown && slices.Equal(run.Upstreams, cfg.UpstreamURLs()):
+	case f.values["upstream"] != "":
+		ignored = "--upstream"
+	case isKnown && firstEnv(inv.env, "PRECEPT_UPSTREAM") != "":
+		ignored = "PRECEPT_UPSTREAM"
+	}
+	if ignored == "" && f.values["lessons"] != "" && user.DataURL == base && user.Lessons != absolutePath(cfg.Lessons) {
+		ignored = "--lessons"
+	}
+	if ignored == "" {
+		return nil
+	}
+	return misuse(fmt.Errorf("the server at %s runs with its own settings and does not use %s; leave out %[2]s, stop that server, "+
+		"or start another server with --data-dir and a new directory", base, ignored))
 }
 
 type runResult struct {

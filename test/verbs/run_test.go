@@ -100,6 +100,34 @@ func TestRunRatesAgentSession(t *testing.T) {
 	}
 }
 
+// A running server forwards to its own upstream, so another upstream's API key must not reach the server.
+func TestRunRefusesOtherUpstreamThanRunningServer(t *testing.T) {
+	t.Parallel()
+	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
+	data := t.TempDir()
+	p := harness.Start(t, data, "--upstream", m.URL+"/v1")
+	for _, tc := range []struct {
+		args []string
+		env  string
+		code int
+	}{
+		{[]string{"--upstream", "http://127.0.0.1:9/v1"}, "", 2},
+		{nil, "PRECEPT_UPSTREAM=http://127.0.0.1:9/v1", 2},
+		{[]string{"--url", p.DataURL, "--upstream", "http://127.0.0.1:9/v1"}, "", 2},
+		{[]string{"--upstream", m.URL + "/v1"}, "", 0},
+		{nil, "", 0},
+	} {
+		args := append(append([]string{"run", "--data-dir", data}, tc.args...), "--", "sh", "-c", "echo started")
+		stdout, stderr, code := runIn(t, t.TempDir(), []string{tc.env}, args...)
+		if started := strings.Contains(stdout, "started"); code != tc.code || started != (tc.code == 0) {
+			t.Errorf("precept %q with %q: got exit code %d, agent started: %t, want exit code %d\n%s", args, tc.env, code, started, tc.code, stderr)
+		}
+		if tc.code == 2 && !strings.Contains(stderr, "the server at "+p.DataURL+" runs with its own settings and does not use ") {
+			t.Errorf("precept %q with %q: got standard error %q, want the server and the unused setting", args, tc.env, stderr)
+		}
+	}
+}
+
 func TestRunFlagRatesAllAgentSessions(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io"
 	"os/exec"
+	"reflect"
 	"syscall"
 	"testing"
 
@@ -27,7 +28,7 @@ func TestServePrintsAddressesAsJSON(t *testing.T) {
 	if err := decoder.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
-	if want, err := server.ReadRunFile(dir); err != nil || got != want || got.PID != cmd.Process.Pid {
+	if want, err := server.ReadRunFile(dir); err != nil || !reflect.DeepEqual(got, want) || got.PID != cmd.Process.Pid {
 		t.Errorf("first value on standard output: got %+v, want %+v as in run.json (error %v), and process %d", got, want, err, cmd.Process.Pid)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {

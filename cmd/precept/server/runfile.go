@@ -24,10 +24,11 @@ import (
 
 // RunFile is the content of <data_dir>/run.json.
 type RunFile struct {
-	PID        int    `json:"pid"`
-	DataURL    string `json:"data"`
-	AdminURL   string `json:"admin"`
-	CloseAfter string `json:"close_after,omitempty"` // the server's reward.close_after
+	PID        int      `json:"pid"`
+	DataURL    string   `json:"data"`
+	AdminURL   string   `json:"admin"`
+	CloseAfter string   `json:"close_after,omitempty"` // the server's reward.close_after
+	Upstreams  []string `json:"upstreams,omitempty"`   // base URLs, sorted
 }
 
 // CloseAfter returns the running server's reward.close_after or, without a server, the configured value.

@@ -135,7 +135,7 @@ func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
 	if s.options.OnReady == nil {
 		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", dataURL, "admin", adminURL)
 	}
-	run := RunFile{PID: os.Getpid(), DataURL: dataURL, AdminURL: adminURL, CloseAfter: s.cfg.Reward.CloseAfter.String()}
+	run := RunFile{PID: os.Getpid(), DataURL: dataURL, AdminURL: adminURL, CloseAfter: s.cfg.Reward.CloseAfter.String(), Upstreams: s.cfg.UpstreamURLs()}
 	if !s.options.Embedded {
 		user := UserRun{PID: run.PID, DataURL: dataURL, AdminURL: adminURL, DataDir: s.cfg.DataDir, Lessons: s.cfg.Lessons}
 		if s.options.Source != nil {
