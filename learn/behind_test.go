@@ -11,7 +11,7 @@ import (
 	"precept/learn"
 )
 
-// countCalls returns how often op was called on the backend since the last takeCalls.
+// countCalls returns how often the backend operation op was called since the last takeCalls.
 func (f *fixture) countCalls(op string) (n int) {
 	for _, call := range f.backend.takeCalls() {
 		if call == op {
@@ -54,7 +54,7 @@ func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 	}
 	assertEqual(t, "panics", p.panics.Load(), 1)
 	if m := f.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
-		t.Errorf("dead letters = %+v, want one for session %v and step \"correct\"", m, id)
+		t.Errorf("dead letters: got %+v, want one for session %v and the step \"correct\"", m, id)
 	}
 }
 
@@ -69,7 +69,8 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	}
 }
 
-// A reward that the learner first reads when a session closes counts toward the next fit of the priors.
+// The learner fits the priors again after a number of rewards. A reward that the learner reads only when the session
+// closes must also count toward this number.
 func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -13,7 +13,8 @@ import (
 	"precept/store"
 )
 
-// toolTurn returns turn n in a session: the previous call's result, and a new call or, at the end, text.
+// toolTurn returns the exchange for turn n of a session. The exchange contains the result of the previous tool call,
+// and then a new call or, in the last turn, a text reply.
 func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
 	x := newExchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
@@ -41,8 +42,8 @@ func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Excha
 	return x
 }
 
-// BenchmarkClose closes sessions with about 1 KB per exchange on SQLite. Every second session has a reward. The metric
-// cpu-us/exchange covers the whole process.
+// BenchmarkClose measures closing sessions that are stored in SQLite, with about 1 KB per exchange. Every second
+// session has a reward. The metric cpu-us/exchange is the CPU time of the whole process.
 func BenchmarkClose(b *testing.B) {
 	for _, turns := range []int{1, 10} {
 		for _, judged := range []bool{false, true} {
@@ -53,8 +54,9 @@ func BenchmarkClose(b *testing.B) {
 	}
 }
 
-// benchClose measures closing sessions with a number of turns. With judged, each exchange is stored with its judged
-// tool results. With cached, the cache keeps the exchanges until the session closes.
+// benchClose measures closing sessions with the given number of turns. If judged is true, each exchange is stored
+// together with the judgements of its tool results. If cached is true, the cache keeps the exchanges until the session
+// closes.
 func benchClose(b *testing.B, turns int, judged, cached bool) {
 	b.Helper()
 	const sessions = 400
@@ -73,7 +75,7 @@ func benchClose(b *testing.B, turns int, judged, cached bool) {
 			id := f.beginSession(tenantA, name, newAssignment(n%2 == 0))
 			for turn := 1; turn <= turns; turn++ {
 				if !f.Offer(store.Turn{Exchange: toolTurn(name, turn, turns, f.clock.now(), judged), Size: 1000}) {
-					b.Fatal("Offer refused the turn")
+					b.Fatal("Offer(turn) = false, want true")
 				}
 			}
 			f.Deliver(b.Context())
@@ -90,7 +92,7 @@ func benchClose(b *testing.B, turns int, judged, cached bool) {
 		b.StopTimer()
 		cpu += cpuTime(b) - before
 		if got := f.Learner.Metrics.Closed.Load() - closed; got != sessions {
-			b.Fatalf("got %d closed sessions, want %d", got, sessions)
+			b.Fatalf("closed sessions: got %d, want %d", got, sessions)
 		}
 		b.StartTimer()
 	}

@@ -18,7 +18,8 @@ import (
 	"precept/store"
 )
 
-// If a session closed as soon as a reward arrived, sessions with early rewards would be counted first.
+// A session closes at a fixed age, even if it has a reward earlier. Otherwise sessions with early rewards would be
+// counted before the others.
 func TestSessionClosesAtFixedAge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -29,7 +30,7 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 		f.clock.add(step)
 		f.deliverAndCorrect()
 		f.closeDue(f.ctx())
-		assertEqual(t, "version before the closing age", f.settledState(rewarded).Version, 0)
+		assertEqual(t, "settled state's version before the closing age", f.settledState(rewarded).Version, 0)
 		assertEqual(t, "counters while the session is open", f.counters(tenantA), noCounters)
 	}
 	f.clock.add(time.Second + time.Microsecond)
@@ -41,14 +42,15 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
 	assertEqual(t, "rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 1)
 	if a := f.settledState(unrewarded); a.Rewarded || a.Reward != 0 {
-		t.Errorf("unrewarded session: settled state = %+v, want no reward", a)
+		t.Errorf("settled state of the unrewarded session: got %+v, want no reward", a)
 	}
 	f.closeDue(f.ctx())
 	assertEqual(t, "closed sessions in the metrics after a second pass", f.Learner.Metrics.Closed.Load(), 2)
 }
 
-// A session that began while the clock was days ahead closes at once after the clock is set back. A session whose start
-// was only a few minutes ahead closes at the closing age.
+// Two sessions have start times in the future, because the clock was set back after they began. The session that seems
+// to start two days from now closes at once, and the session that seems to start ten minutes from now closes at the
+// closing age.
 func TestSessionFromFastClockCloses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -59,15 +61,15 @@ func TestSessionFromFastClockCloses(t *testing.T) {
 	f.postFeedback(tenantA, far, userScore("f1", 1, 1))
 	f.deliverAndCorrect()
 	f.closeDue(f.ctx())
-	assertEqual(t, "version, started two days ahead", f.settledState(far).Version, 1)
-	assertEqual(t, "version, started ten minutes ahead", f.settledState(near).Version, 0)
+	assertEqual(t, "version of the settled state of the session that started two days ahead", f.settledState(far).Version, 1)
+	assertEqual(t, "version of the settled state of the session that started ten minutes ahead", f.settledState(near).Version, 0)
 	assertEqual(t, "rewarded sessions in the counters", f.counter("", trial.FieldRewarded), 1)
 	f.clock.add(10*time.Minute + closeAge + time.Second)
 	f.closeDue(f.ctx())
-	assertEqual(t, "version, started ten minutes ahead, at the closing age", f.settledState(near).Version, 1)
+	assertEqual(t, "version of the settled state of the session that started ten minutes ahead, at the closing age", f.settledState(near).Version, 1)
 }
 
-// This machine's clock is a day ahead of the other replicas' clocks.
+// In this test, this replica's clock is a day ahead of the other replicas' clocks.
 func TestClockAheadClosesNoSessionEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) {
@@ -77,13 +79,14 @@ func TestClockAheadClosesNoSessionEarly(t *testing.T) {
 	})
 	id := f.addSession("s", newAssignment(injected))
 	f.advancePastClose()
-	assertEqual(t, "version while the session is young by the other clocks", f.settledState(id).Version, 0)
+	assertEqual(t, "settled state's version while the session is young by the other clocks", f.settledState(id).Version, 0)
 	f.clock.add(24 * time.Hour)
 	f.closeDue(f.ctx())
-	assertEqual(t, "version a day later", f.settledState(id).Version, 1)
+	assertEqual(t, "settled state's version a day later", f.settledState(id).Version, 1)
 }
 
-// This machine's clock is two days behind the other replicas' clocks, so their sessions start in the future.
+// In this test, this replica's clock is two days behind the other replicas' clocks, so the other replicas' sessions
+// seem to start in the future.
 func TestClockBehindClosesNoSessionEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) {
@@ -95,7 +98,7 @@ func TestClockBehindClosesNoSessionEarly(t *testing.T) {
 	id := f.addSession("s", newAssignment(injected))
 	f.clock.add(-48 * time.Hour)
 	f.closeDue(f.ctx())
-	assertEqual(t, "version of a session that began now by the other clocks", f.settledState(id).Version, 0)
+	assertEqual(t, "version of the settled state of a session that began now by the other clocks", f.settledState(id).Version, 0)
 }
 
 func TestManySessionsCloseInOnePass(t *testing.T) {
@@ -120,7 +123,7 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	f.backend.failNext("samples", 1, errDown)
 	f.advancePastClose()
 	if calls := f.backend.takeCalls(); slices.Contains(calls, "settle") {
-		t.Errorf("calls after a failed sample write = %v, want no settle", calls)
+		t.Errorf("backend calls after a failed sample write: got %v, want no settle", calls)
 	}
 	assertEqual(t, "counters after a failed sample write", f.counters(tenantA), noCounters)
 	assertEqualList(t, "failures", f.takeFailures(), []string{"samples"})
@@ -128,12 +131,12 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	f.closeDue(f.ctx())
 	calls := f.backend.takeCalls()
 	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
-		t.Errorf("calls = %v, want samples before settle", calls)
+		t.Errorf("backend calls at the second attempt: got %v, want samples before settle", calls)
 	}
 	assertEqual(t, "counters after a failed settlement", f.counters(tenantA), noCounters)
 	f.closeDue(f.ctx())
 	assertEqual(t, "rewarded sessions", f.counter("", trial.FieldRewarded), 1)
-	// A sample's id is derived from the session, so the repeated write added nothing.
+	// The id of a sample is derived from the session, so writing the samples again must not have added any.
 	var families []string
 	samplesReader := f.backend.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
@@ -174,8 +177,8 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 	}
 }
 
-// Late feedback leads to the same counters as early feedback, except for the counts of rewards at close and after
-// close.
+// Late feedback must lead to the same counters as early feedback, except for the two counters that tell rewards at
+// close from rewards after close.
 func TestLateFeedbackCorrectsCounters(t *testing.T) {
 	t.Parallel()
 	user := func(id string, minute int, y float64) feedback.Entry { return userScore(id, minute, y) }
@@ -238,7 +241,7 @@ func TestRewardIgnoresUncountedTiers(t *testing.T) {
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
 	if a := f.settledState(id); a.Rewarded || a.Version != 1 {
-		t.Errorf("settled state after feedback in an uncounted tier = %+v, want no reward and version 1", a)
+		t.Errorf("settled state after feedback in an uncounted tier: got %+v, want no reward and version 1", a)
 	}
 	assertEqual(t, "definition", f.RewardDefinition(), "verifier@1h0m0s")
 }
@@ -255,7 +258,7 @@ func TestExcludedSessionCountsOneReason(t *testing.T) {
 	f.deliverAndCorrect()
 	assertEqual(t, "counters", f.counters(tenantA), `[{"Key":{"Scope":"r:user\u003everifier\u003eimplicit@1h0m0s|","Field":"excluded.late","Day":0},"Value":1000000}]`)
 	assertEqual(t, "reward", f.settledState(id).Reward, 0)
-	assertEqual(t, "version", f.settledState(id).Version, 2)
+	assertEqual(t, "version of the settled state", f.settledState(id).Version, 2)
 }
 
 func TestCloseFreezesNewestAssignment(t *testing.T) {
@@ -267,7 +270,7 @@ func TestCloseFreezesNewestAssignment(t *testing.T) {
 	ses.Record.Assignment = newAssignment(withheld)
 	ses.Record.Mutex.Unlock()
 	f.advancePastClose()
-	assertEqual(t, "counter picked", f.counter("look-twice@0123456789ab", "picked"), 1)
+	assertEqual(t, `counter "picked"`, f.counter("look-twice@0123456789ab", "picked"), 1)
 	ses.Record.Mutex.Lock()
 	ses.Record.Assignment.Picks[0].Injected = true
 	ses.Record.Mutex.Unlock()
@@ -278,7 +281,7 @@ func TestCloseFreezesNewestAssignment(t *testing.T) {
 	assertEqual(t, "rewarded sessions with the lesson withheld", f.counter("look-twice@0123456789ab", "m0"), 1)
 	var frozen trial.Assignment
 	if err := json.Unmarshal(f.settledState(id).AssignmentAtClose, &frozen); err != nil || frozen.Picks[0].Injected {
-		t.Errorf("frozen assignment = %+v, decode error %v, want the pick withheld", frozen, err)
+		t.Errorf("assignment stored at close: got %+v, decoding error %v, want the pick withheld", frozen, err)
 	}
 }
 
@@ -308,20 +311,20 @@ func TestCloseIsRetriedAfterAnyStepFails(t *testing.T) {
 		t.Run(op, func(t *testing.T) {
 			f := newFixture(t, nil)
 			id := f.addSession("s", newAssignment(injected))
-			f.postFeedback(tenantA, id, userScore("a", 1, 1)) // without feedback, a close reads none
+			f.postFeedback(tenantA, id, userScore("a", 1, 1)) // so that the close has feedback to read
 			f.deliverAndCorrect()
 			f.backend.failNext(op, 2, errDown)
 			f.advancePastClose()
 			f.closeDue(f.ctx())
-			assertEqual(t, "version during the failure", f.settledState(id).Version, 0)
+			assertEqual(t, "settled state's version during the failure", f.settledState(id).Version, 0)
 			f.closeDue(f.ctx())
-			assertEqual(t, "version after the failure", f.settledState(id).Version, 1)
+			assertEqual(t, "settled state's version after the failure", f.settledState(id).Version, 1)
 			assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
 		})
 	}
 }
 
-// A session with a damaged row must close, because an open session would be due forever.
+// The learner must close a session even if its row is damaged, because otherwise the session would stay due forever.
 func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -331,7 +334,7 @@ func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.advancePastClose()
-	assertEqual(t, "version", f.settledState(id).Version, 1)
+	assertEqual(t, "version of the settled state", f.settledState(id).Version, 1)
 	assertEqualList(t, "failures", f.takeFailures(), []string{"decode"})
 	f.closeDue(f.ctx())
 	assertEqualList(t, "failures in the second pass", f.takeFailures(), nil)
@@ -356,7 +359,7 @@ func TestLearnerRunClosesDueSessions(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.backend.hook = nil
-	f.closeDue(f.ctx()) // the cancellation may have interrupted the pass
+	f.closeDue(f.ctx()) // the cancellation may have interrupted the learner's last pass
 	assertEqual(t, "rewarded sessions", f.counter("", trial.FieldRewarded), 1)
 }
 
@@ -369,8 +372,8 @@ func TestCloseIntervalIsBounded(t *testing.T) {
 	}
 }
 
-// The other replica closes the session first. A later correction starts from the assignment that the other replica
-// stored.
+// Another replica closes the session before this replica. When this replica later corrects the reward, it must use the
+// assignment that the other replica has stored.
 func TestCloseKeepsOtherReplicasSettlement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -388,13 +391,13 @@ func TestCloseKeepsOtherReplicasSettlement(t *testing.T) {
 			Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, AssignmentAtClose: frozen}, Deltas: learn.AddDefinitionPrefix(a.Reward, a.ClosingDeltas()),
 		}})
 		if err != nil || !done[0] {
-			t.Errorf("other replica: Settle = %v, %v, want true and no error", done, err)
+			t.Errorf("Settle on the other replica: got %v, error %v, want true and no error", done, err)
 		}
 	}
 	f.advancePastClose()
 	assertEqual(t, "sessions closed by this replica", f.Learner.Metrics.Closed.Load(), 0)
 	f.deliverAndCorrect()
-	assertEqual(t, "version", f.settledState(id).Version, 2)
+	assertEqual(t, "version of the settled state", f.settledState(id).Version, 2)
 	assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
 	assertEqual(t, "sessions with the lesson withheld (other replica's assignment)", f.counter("look-twice@0123456789ab", "m0"), 1)
 	assertEqual(t, "sessions with the lesson injected (this replica's assignment)", f.counter("look-twice@0123456789ab", "m1"), 0)
@@ -408,16 +411,17 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	f.advancePastClose()
 	assertEqual(t, "reward", f.settledState(id).Reward, 1.0)
 	e := userScore("b", 2, .25)
-	f.postFeedback(tenantA, id, e) // stored, but not applied
+	f.postFeedback(tenantA, id, e) // the store saves the feedback, but the learner does not apply it before the restart
 	f = f.reopen(nil)
 	assertEqual(t, "reward after the restart, before the first pass", f.settledState(id).Reward, 1.0)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
 	assertEqual(t, "reward after the restart and the first pass", f.settledState(id).Reward, .25)
 	assertEqual(t, "rewarded sessions", f.counter("", trial.FieldRewarded), 1)
-	assertEqual(t, "version", f.settledState(id).Version, 2)
+	assertEqual(t, "version of the settled state", f.settledState(id).Version, 2)
 
-	// Feedback arrives while the correction is settled, and the program stops before the next pass.
+	// More feedback arrives while the learner writes a correction, and the program stops before the learner's next
+	// pass.
 	e.At, e.Score = e.At.Add(time.Hour), .5
 	f.backend.hook = func(op string) {
 		if op == "settle" {
@@ -438,7 +442,7 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	assertEqual(t, "reward after the second restart and a pass", f.settledState(id).Reward, .75)
 	unsettled, err := f.backend.UnsettledSessions(f.ctx(), 10)
 	if err != nil || len(unsettled) > 0 {
-		t.Errorf("UnsettledSessions = %v, %v, want no sessions and no error", unsettled, err)
+		t.Errorf("UnsettledSessions: got %v, error %v, want no sessions and no error", unsettled, err)
 	}
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
@@ -467,14 +471,15 @@ func TestFailedUnsettledListingIsRetried(t *testing.T) {
 	}
 }
 
-// Member sessions of a run share one reward. The run itself is not a session.
+// The sessions of a run share one reward. The metrics count these sessions, but not the run itself, which is not a
+// session.
 func TestMetricsCountMembersButNotTheRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {
 		f := newFixture(t, nil)
 		id := session.RunID(tenantA, "nightly")
 		nightly := session.NewRun(tenantA, session.Claim{Agent: "coder"}, "nightly", id, f.clock.now())
-		nightly.OptOut.HasStorableSession = true // as after a session's first turn
+		nightly.OptOut.HasStorableSession = true // this field is set when a session of the run has its first turn
 		run := f.Add(nightly)
 		for i, member := range []string{"one", "two"} {
 			rec := &session.Record{

@@ -29,9 +29,9 @@ import (
 )
 
 var (
-	daySessions = flag.Int("day.sessions", 300, "sessions in TestFleetCountersEqualSingleProcess")                       //nolint:gochecknoglobals // a test flag
-	dayRequests = flag.Int("day.requests", 20, "requests per session in TestFleetCountersEqualSingleProcess")            //nolint:gochecknoglobals // a test flag
-	daySettings = flag.String("day.redis", "", "Redis settings in TestFleetCountersEqualSingleProcess, as --name value") //nolint:gochecknoglobals // a test flag
+	daySessions = flag.Int("day.sessions", 300, "number of sessions in TestFleetCountersEqualSingleProcess")                   //nolint:gochecknoglobals // a test flag
+	dayRequests = flag.Int("day.requests", 20, "number of requests per session in TestFleetCountersEqualSingleProcess")        //nolint:gochecknoglobals // a test flag
+	daySettings = flag.String("day.redis", "", "Redis settings for TestFleetCountersEqualSingleProcess, each as --name value") //nolint:gochecknoglobals // a test flag
 )
 
 const (
@@ -41,13 +41,14 @@ const (
 	dayHot             = 6 * time.Hour // learning.hot
 	dayStep            = 10 * time.Minute
 	daySteps           = int(24 * time.Hour / dayStep)
-	partitionedReplica = 3                                // loses Redis for an hour
-	cutFrom            = int(10 * time.Hour / dayStep)    // first step without Redis
-	cutUntil           = cutFrom + int(time.Hour/dayStep) // first step with Redis again
+	partitionedReplica = 3                                // the replica that loses its connection to Redis for an hour
+	cutFrom            = int(10 * time.Hour / dayStep)    // the first step in which this replica has no connection to Redis
+	cutUntil           = cutFrom + int(time.Hour/dayStep) // the first step in which this replica is connected again
 )
 
-// One day's sessions run on ten replicas with Redis, and on one process with SQLite. Sessions continue at other
-// replicas, rewards arrive late or change, replicas restart, and one replica loses Redis for an hour.
+// The test runs the sessions of one day twice: on ten replicas with Redis, and in a single process with SQLite. In the
+// fleet, sessions continue on other replicas, rewards arrive late or change, replicas restart, and one replica loses
+// its connection to Redis for an hour. The counters must still be equal.
 func TestFleetCountersEqualSingleProcess(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
 	d := &daySimulation{
@@ -63,7 +64,7 @@ func TestFleetCountersEqualSingleProcess(t *testing.T) {
 	}
 	d.lake = openStore(t, server.URL())
 	d.exchangeDeleter = d.lake.NewExchangeDeleter("lake", "exporter")
-	newSessions := make([]int, daySteps) // by step
+	newSessions := make([]int, daySteps) // the number of new sessions in each step
 	for range *daySessions {
 		newSessions[d.rng.IntN(daySteps)]++
 	}
@@ -85,13 +86,13 @@ func TestFleetCountersEqualSingleProcess(t *testing.T) {
 		tenant := fmt.Sprint("tenant-", i)
 		got, want := d.fleet[0].counters(tenant), d.single.counters(tenant)
 		if got != want {
-			t.Errorf("counters for %s: fleet (%d bytes) and single process (%d bytes) differ", tenant, len(got), len(want))
+			t.Errorf("counters of %s: the fleet's counters (%d bytes) differ from the single process's counters (%d bytes), want equal counters", tenant, len(got), len(want))
 		}
 		counters += strings.Count(got, `"Key"`)
 	}
-	t.Logf("%d counters", counters)
+	t.Logf("compared %d counters", counters)
 	if d.moved == 0 || d.lateRewards == 0 || d.restarts < 20 || d.deleted == 0 {
-		t.Errorf("got %d moved sessions, %d late rewards, %d restarts and %d exchanges deleted from Redis, want at least 1, 1, 20 and 1", d.moved, d.lateRewards, d.restarts, d.deleted)
+		t.Errorf("events in the simulated day: got %d moved sessions, %d late rewards, %d restarts and %d exchanges deleted from Redis, want at least 1, 1, 20 and 1", d.moved, d.lateRewards, d.restarts, d.deleted)
 	}
 	d.report(server)
 	d.reportKinds(server)
@@ -103,22 +104,22 @@ type daySimulation struct {
 	rng     *rand.Rand
 	single  *fixture
 	fleet   []*fixture
-	link    *link    // to the partitioned replica
-	addrs   []string // Redis address for each replica
+	link    *link    // the partitioned replica's connection to Redis
+	addrs   []string // the Redis address that each replica uses
 	dirs    []string
 	events  map[int][]dayEvent
-	actions [dayReplicas + 1][]func(f *fixture) // in the current step, by replica; the last entry is the single process
+	actions [dayReplicas + 1][]func(f *fixture) // the actions in the current step for each replica, and in the last element for the single process
 
 	lake            *redis.Store
 	exchangeDeleter *redis.ExchangeDeleter
-	exported        map[string]string // by stream: position up to which samples were read
+	exported        map[string]string // for each stream of samples, the position up to which the test has read
 
 	startedAt time.Time
 
 	sessions, moved, rewards, lateRewards, restarts, deleted, samples int
 }
 
-// dayEvent is a request in a session if y < 0, otherwise the reward y.
+// dayEvent is an event in a session: a request if y is negative, and otherwise the reward y.
 type dayEvent struct {
 	session      int32
 	tenant, home int8
@@ -146,14 +147,14 @@ func isDisconnected(replica, step int) bool {
 	return replica == partitionedReplica && step >= cutFrom && step < cutUntil
 }
 
-// addAction adds an action for a replica and for the single process.
+// addAction adds an action that a replica and the single process both run in the current step.
 func (d *daySimulation) addAction(replica int, action func(f *fixture)) {
 	for _, i := range []int{replica, dayReplicas} {
 		d.actions[i] = append(d.actions[i], action)
 	}
 }
 
-// startSession starts a session, and schedules the later requests and rewards.
+// startSession starts a session, and schedules its later request and its rewards.
 func (d *daySimulation) startSession(step int) {
 	i, home := d.sessions, d.rng.IntN(dayReplicas)
 	e := dayEvent{session: int32(i), tenant: int8(min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), home: int8(home), y: -1}
@@ -169,7 +170,7 @@ func (d *daySimulation) startSession(step int) {
 		d.offerTurn(f, tenant, name, 1)
 	})
 	isCutOff := home == partitionedReplica && step >= cutFrom-1 && step < cutUntil
-	if d.rng.IntN(5) == 0 && !isCutOff { // the session continues at another replica
+	if d.rng.IntN(5) == 0 && !isCutOff { // the session continues on another replica
 		d.schedule(step+1, e)
 	}
 	closed := int(closeAge/dayStep) + 3
@@ -181,11 +182,11 @@ func (d *daySimulation) startSession(step int) {
 	switch n := d.rng.IntN(10); {
 	case n < 5 && !isCutOff:
 		reward(step+2+d.rng.IntN(closed-5), float64(i%5)/4)
-	case n < 7: // after close, when Redis has the partitioned replica's rows
+	case n < 7: // a reward after close, when Redis already has the rows of the partitioned replica
 		d.lateRewards++
 		reward(min(step+closed+int(closeAge/dayStep)+d.rng.IntN(daySteps/3), daySteps+10), float64(i%2))
 	}
-	if d.rng.IntN(10) == 0 { // correct the same entry
+	if d.rng.IntN(10) == 0 { // a later post changes the reward
 		reward(min(step+2*closed+daySteps/3, daySteps+15), .5)
 	}
 }
@@ -194,7 +195,8 @@ func (e *dayEvent) names() (tenant, name string) {
 	return fmt.Sprint("tenant-", e.tenant), fmt.Sprint("s", e.session)
 }
 
-// assignment returns the assignment for session i, which depends only on i.
+// assignment returns the assignment of session i. The assignment depends only on i, so that it is the same in the fleet
+// and in the single process.
 func (d *daySimulation) assignment(i int) trial.Assignment {
 	arm := trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i*7919%dayLessons))
 	a := trial.Assignment{
@@ -207,10 +209,10 @@ func (d *daySimulation) assignment(i int) trial.Assignment {
 	return a
 }
 
-// offerTurn records turn n of a session at a replica.
+// offerTurn offers turn n of a session to a replica.
 func (d *daySimulation) offerTurn(f *fixture, tenant, name string, n int) {
 	if !f.Offer(store.Turn{Exchange: newExchange(tenant, name, n, d.clock.now()), Size: 100}) {
-		d.t.Error("Offer refused a turn")
+		d.t.Error("Offer(turn) = false, want true")
 	}
 }
 
@@ -233,16 +235,16 @@ func (d *daySimulation) runEvent(step int, e dayEvent) {
 	entry := feedback.Entry{ID: fmt.Sprint("f", e.session), At: d.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: float64(e.y), Tier: feedback.TierUser}
 	d.addAction(replica, func(f *fixture) {
 		if got, err := f.Post(d.t.Context(), tenant, []session.ID{id}, 0, entry); err != nil || got.Status != store.Joined {
-			d.t.Errorf("Post = %+v, %v, want status %v", got, err, store.Joined)
+			d.t.Errorf("Post: got %+v, error %v, want status %v and no error", got, err, store.Joined)
 		}
 	})
 }
 
-// continueSession records a session's second turn at a replica that did not start the session.
+// continueSession records the second turn of a session on a replica that has not started the session.
 func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
 	ses, late := f.Acquire(d.t.Context(), tenant, session.NamedID(tenant, session.NamespaceSession, name))
 	if ses == nil || late {
-		d.t.Errorf("Acquire(%s) at another replica: found = %v, timed out = %v, want true and false", name, ses != nil, late)
+		d.t.Errorf("Acquire(%s) on another replica: got found = %v, timed out = %v, want true and false", name, ses != nil, late)
 		return
 	}
 	ses.Record.Lock()
@@ -252,12 +254,12 @@ func (d *daySimulation) continueSession(f *fixture, tenant, name string) {
 	d.offerTurn(f, tenant, name, 2)
 }
 
-// runStep runs one step's events in all processes concurrently.
+// runStep runs the events of one step, in all replicas and in the single process at the same time.
 func (d *daySimulation) runStep(step int) {
 	d.link.setOpen(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
 		if len(d.fleet[partitionedReplica].takeFailures()) == 0 {
-			d.t.Error("the replica without Redis reported no failure")
+			d.t.Error("the replica reported no failure while it was not connected to Redis, want at least one")
 		}
 		d.reconnect(d.fleet[partitionedReplica])
 	}
@@ -291,7 +293,7 @@ func (d *daySimulation) runStep(step int) {
 	d.clock.add(dayStep)
 }
 
-// export reads and acknowledges new samples, and deletes exchanges in old sessions.
+// export reads and acknowledges the new samples, and then deletes the exchanges of old sessions from Redis.
 func (d *daySimulation) export() {
 	streams, err := d.lake.SampleStreams(d.t.Context())
 	if err != nil {
@@ -321,7 +323,7 @@ func (d *daySimulation) export() {
 	d.deleted += n
 }
 
-// reconnect waits until the partitioned replica reaches Redis again.
+// reconnect waits until the partitioned replica is connected to Redis again.
 func (d *daySimulation) reconnect(f *fixture) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()
@@ -330,7 +332,7 @@ func (d *daySimulation) reconnect(f *fixture) {
 			return
 		}
 		if ctx.Err() != nil {
-			d.t.Fatal("the partitioned replica did not reach Redis within a minute")
+			d.t.Fatal("timed out after a minute waiting for the partitioned replica to connect to Redis")
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
@@ -390,7 +392,7 @@ func fileBytes(t *testing.T, dirs ...string) (n int64) {
 	return n
 }
 
-// reportKinds logs, for each kind of Redis key, the key count and the estimated size.
+// reportKinds logs how many keys of each kind Redis has, and the estimated size of these keys.
 func (d *daySimulation) reportKinds(server *storetest.Redis) {
 	count, sampled, bytes := map[string]int{}, map[string]int{}, map[string]int64{}
 	for cursor := "0"; ; {
@@ -414,7 +416,7 @@ func (d *daySimulation) reportKinds(server *storetest.Redis) {
 	}
 }
 
-// link is a TCP proxy to Redis that a test can cut.
+// link is a TCP proxy to Redis that a test can cut and open again.
 type link struct {
 	addr, target string
 	mu           sync.Mutex
@@ -448,12 +450,12 @@ func newLink(t *testing.T, target string) *link {
 }
 
 func (l *link) serve(ctx context.Context, c net.Conn) {
-	defer c.Close() //nolint:errcheck // a test
+	defer c.Close() //nolint:errcheck // this error does not matter in a test
 	s, err := new(net.Dialer).DialContext(ctx, "tcp", l.target)
 	if err != nil {
 		return
 	}
-	defer s.Close() //nolint:errcheck // a test
+	defer s.Close() //nolint:errcheck // this error does not matter in a test
 	l.mu.Lock()
 	isOpen := l.isOpen
 	l.conns = append(l.conns, c, s)
@@ -473,7 +475,7 @@ func (l *link) serve(ctx context.Context, c net.Conn) {
 	<-done
 }
 
-// setOpen lets connections through, or cuts all connections.
+// setOpen opens the link for connections, or cuts all connections and refuses new ones.
 func (l *link) setOpen(on bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Late feedback on a session changes the counters for the reward definition with which the session closed.
+// Each reward definition has its own counters. Late feedback on a session changes the counters of the definition under
+// which the session was closed.
 func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -67,7 +68,7 @@ func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 			verifierFixture.advancePastClose()
 			assertEqual(t, "verifier definition: rewarded sessions after close", rewardedSessions(verifierFixture), 1)
 			belief := verifierFixture.Beliefs(tenantA).Posterior(lookTwice)
-			verifierFixture.postFeedback(tenantA, a, userScore("f", 2, 0)) // changes the first session's score
+			verifierFixture.postFeedback(tenantA, a, userScore("f", 2, 0)) // this feedback changes the score of the first session
 			verifierFixture.recomputeRewards(verifierFixture.ctx())
 			assertEqual(t, "verifier definition: belief after a correction under the user definition", verifierFixture.Beliefs(tenantA).Posterior(lookTwice), belief)
 			assertEqual(t, "verifier definition: rewarded sessions after that correction", rewardedSessions(verifierFixture), 1)
@@ -80,7 +81,7 @@ func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 			assertEqual(t, "user definition again: summed rewards after the correction", userFixture.counter("", "sumy"), 0)
 			checkOtherDefinitions(userFixture, report.DefinitionCount{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
 			if after := userFixture.Beliefs(tenantA).Posterior(lookTwice); after.Mean >= before.Mean {
-				t.Errorf("user definition again: belief = %v, want a mean below %v", after, before)
+				t.Errorf("user definition again: belief after the correction: got %v, want a mean below that of %v", after, before)
 			}
 		})
 	}
@@ -97,11 +98,11 @@ func TestDefaultDefinitionIsNotStoredInCounterScope(t *testing.T) {
 	f.closeDue(f.ctx())
 	list, err := f.backend.Counters(f.ctx(), tenantA)
 	if err != nil || len(list) == 0 {
-		t.Fatalf("Counters returned %d counters and error %v, want at least one and no error", len(list), err)
+		t.Fatalf("stored counters: got %d, error %v, want at least one and no error", len(list), err)
 	}
 	for _, d := range list {
 		if d.Key.Scope != "" && d.Key.Scope != string(lookTwice.Arm) && d.Key.Scope != "x:coder" {
-			t.Errorf("counter with scope %q, want the tenant, arm or category scope", d.Key.Scope)
+			t.Errorf("scope of a counter: got %q, want the scope of the tenant, the arm or the category, without a definition", d.Key.Scope)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// A program that only reads opens a Learner and asks for a report. A server also sets Memory, Deliverer and Touches,
-// and calls Run and Follow.
+// The example is a program that only reads the store: it opens a Learner and asks for a report. A server also sets
+// Memory, Deliverer and Touches, and calls Run and Follow.
 func Example() {
 	now := func() time.Time { return time.Date(2026, 11, 26, 9, 0, 0, 0, time.UTC) }
 	dir, _ := os.MkdirTemp("", "learn")

@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// withCache returns a function that adds an exchange cache of size bytes to the options.
+// withCache returns a function that sets an exchange cache of size bytes in the options.
 func withCache(t testing.TB, size int64) func(o *options) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -24,7 +24,7 @@ func withCache(t testing.TB, size int64) func(o *options) {
 	return func(o *options) { o.Exchanges = cache }
 }
 
-// offerTurns writes the turns in [from, to] for three sessions to the backend.
+// offerTurns offers the turns from through to in each of three sessions, and delivers them to the backend.
 func (f *fixture) offerTurns(from, to int) {
 	f.t.Helper()
 	const last = 6
@@ -34,7 +34,7 @@ func (f *fixture) offerTurns(from, to int) {
 				f.beginSession(tenantA, name, newAssignment(injected))
 			}
 			if !f.Offer(store.Turn{Exchange: toolTurn(name, turn, last, f.clock.now(), turn%2 == 0), Size: 1000}) {
-				f.t.Fatal("Offer refused the turn")
+				f.t.Fatal("Offer(turn) = false, want true")
 			}
 			f.clock.add(time.Second)
 		}
@@ -62,12 +62,12 @@ func TestCloseReadsExchangesFromCache(t *testing.T) {
 	f.backend.takeCalls()
 	f.advancePastClose()
 	if calls := f.backend.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
-		t.Errorf("calls during close = %q, want samples and no exchanges read", calls)
+		t.Errorf("backend calls during the close: got %q, want a write of samples and no read of exchanges", calls)
 	}
 	assertEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), 3)
-	f.postFeedback(tenantA, sessionID("a"), userScore("late", 1, 1)) // rebuilds the samples, because the session left the cache
+	f.postFeedback(tenantA, sessionID("a"), userScore("late", 1, 1)) // the learner builds the samples again, and must read the exchanges again, because the session has left the cache
 	f.deliverAndCorrect()
-	assertEqual(t, "correction read exchanges from the backend", slices.Contains(f.backend.takeCalls(), "read exchanges"), true)
+	assertEqual(t, "the correction reads exchanges from the backend", slices.Contains(f.backend.takeCalls(), "read exchanges"), true)
 }
 
 func TestSamplesDoNotDependOnTheCache(t *testing.T) {
@@ -78,7 +78,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 	want := plain.samplesText()
 	for name, tc := range map[string]struct {
 		size       int64
-		disturb    func(f *fixture) *fixture // after half the turns
+		disturb    func(f *fixture) *fixture // runs when half the turns have been offered
 		fromMemory int64
 	}{
 		"all sessions in the cache": {1 << 20, func(f *fixture) *fixture { return f }, 3},
@@ -91,7 +91,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 		}, 3},
 		"repeated delivery": {1 << 20, func(f *fixture) *fixture {
 			f.AddEchoes(session.Echo{Tenant: tenantA, Key: 7, ID: sessionID("a"), At: f.clock.now()})
-			f.backend.failNext("unpark", 1, errDown) // after the exchanges are stored
+			f.backend.failNext("unpark", 1, errDown) // the step unpark comes after the exchanges are stored
 			return f
 		}, 3},
 		"exchange stored by another writer": {1 << 20, func(f *fixture) *fixture {
@@ -108,7 +108,7 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 			f.offerTurns(1, 3)
 			f = tc.disturb(f)
 			f.offerTurns(4, 6)
-			f.clock.add(2 * time.Second) // longer than a retry's delay
+			f.clock.add(2 * time.Second) // longer than the delay before a retry
 			f.advancePastClose()
 			assertEqual(t, "sessions closed from the cache", f.opts.Exchanges.Hits(), tc.fromMemory)
 			assertEqual(t, "samples", f.samplesText(), want)
@@ -116,12 +116,12 @@ func TestSamplesDoNotDependOnTheCache(t *testing.T) {
 	}
 }
 
-// copyAfterKill returns a fixture on a copy of the files, as if the process had been killed.
+// copyAfterKill returns a fixture that uses a copy of the files, as if the process had been killed.
 func copyAfterKill(f *fixture) *fixture {
 	dir := f.t.TempDir()
 	files, err := filepath.Glob(filepath.Join(f.dir, "*"))
 	if err != nil || len(files) < 2 {
-		f.t.Fatalf("Glob = %q, %v, want at least two files", files, err)
+		f.t.Fatalf("files to copy: got %q, error %v, want at least two files", files, err)
 	}
 	for _, name := range files {
 		data, err := os.ReadFile(name)

@@ -14,8 +14,8 @@ import (
 	"precept/store/storetest"
 )
 
-// addExcludedAndOtherSessions adds five excluded sessions, a member of a run, and three sessions in the experiment. The
-// session "older" has no reason, as if an older release had stored the session.
+// addExcludedAndOtherSessions adds five excluded sessions, a session of a run, and three sessions in the experiment.
+// The excluded session "older" has no reason, as if an older release had stored it.
 func (f *fixture) addExcludedAndOtherSessions() {
 	for name, reason := range map[string]trial.ExclusionReason{
 		"late-1": trial.ExcludedLate, "late-2": trial.ExcludedLate, "twin": trial.ExcludedTwin, "keys": trial.ExcludedKeys, "older": "",
@@ -26,7 +26,7 @@ func (f *fixture) addExcludedAndOtherSessions() {
 	}
 	member, uncertain := f.Acquire(f.ctx(), tenantA, f.addSession("member", trial.Assignment{}))
 	if member == nil {
-		f.t.Fatalf("Acquire returned no session, uncertain = %v", uncertain)
+		f.t.Fatalf("Acquire(session of the run): got no session, uncertain = %v, want a session", uncertain)
 	}
 	member.Record.Mutex.Lock()
 	member.Record.Unit.ID, member.Record.State.Dirty = sessionID("run").String(), true
@@ -41,7 +41,7 @@ func (f *fixture) addExcludedAndOtherSessions() {
 	f.deliverAndCorrect()
 }
 
-// A second replica, late feedback and a restart do not change the counts.
+// A second replica, late feedback and a restart must not change how many sessions the report counts as excluded.
 func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 	t.Parallel()
 	want := report.Flow{

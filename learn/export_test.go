@@ -10,7 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// This file exports limits, single steps and in-memory state to the tests.
+// This file gives the tests in package learn_test access to limits, to single steps of the learner, and to its state in
+// memory.
 const (
 	CloseBatch      = closeBatchSize
 	CorrectInterval = correctInterval
@@ -33,10 +34,10 @@ func (l *Learner) Refresh(ctx context.Context) error { return l.follower.refresh
 
 func (l *Learner) RewardDefinition() string { return l.rewardName }
 
-// CountProvisional counts open sessions with a provisional reward.
+// CountProvisional returns the number of open sessions with a provisional reward.
 func (l *Learner) CountProvisional() int { return l.beliefs.provisional.count }
 
-// HasReferences reports whether a provisional reward refers to the tenant's beliefs.
+// HasReferences reports whether any provisional reward refers to the tenant's beliefs.
 func (l *Learner) HasReferences(tenant string) bool {
 	for _, r := range l.beliefs.provisional.byTenant[tenant] {
 		if r.countedIn != nil {
@@ -50,7 +51,7 @@ func (l *Learner) Restored() bool { return l.provisional.isRestored }
 
 func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }
 
-// CheckedSince counts the tenants in memory that were checked for idleness since start.
+// CheckedSince returns how many of the tenants in memory the learner has checked for idleness since start.
 func (l *Learner) CheckedSince(start time.Time) (n int) {
 	for _, t := range l.beliefs.tenants {
 		if t.checkedAt >= start.UnixNano() {
@@ -65,7 +66,7 @@ func (l *Learner) TenantState(name string) (held, read bool) {
 	return t != nil, t != nil && t.isLoaded
 }
 
-// RefitAfter makes the learner fit a tenant's priors again after the given number of further rewards.
+// RefitAfter makes the learner fit a tenant's priors again after the given number of additional rewards.
 func (l *Learner) RefitAfter(name string, rewards int) {
 	_ = l.beliefs.load(context.Background(), name)
 	l.beliefs.tenants[name].newRewards = bandit.RefitEvery - rewards

@@ -17,7 +17,7 @@ import (
 	"precept/store/storetest"
 )
 
-// remoteBackend adds the fleet operations of Redis to a faultyBackend.
+// remoteBackend is a faultyBackend with the additional Redis operations of a store.Fleet.
 type remoteBackend struct {
 	*faultyBackend
 	redis *redis.Store
@@ -57,7 +57,7 @@ func (r remoteBackend) AreSettled(ctx context.Context, tenant string, ids []sess
 	return r.redis.AreSettled(ctx, tenant, ids)
 }
 
-// inRedis returns an option that selects a Redis backend.
+// inRedis returns a function that replaces the backend in the options with Redis.
 func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *options) {
 	t.Helper()
 	return func(o *options) {
@@ -76,8 +76,8 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 
 type panickingRedis struct {
 	remoteBackend
-	panicInPositions atomic.Bool            // Positions panics
-	panicTenant      atomic.Pointer[string] // Counters panics for this tenant
+	panicInPositions atomic.Bool            // whether Positions panics
+	panicTenant      atomic.Pointer[string] // the tenant for which Counters panics
 }
 
 func (p *panickingRedis) Positions(ctx context.Context, follow []string) (map[string]session.Position, error) {
@@ -110,7 +110,7 @@ func TestFollowContinuesAfterPanic(t *testing.T) {
 	}
 	writer := open(func(*options) {})
 	follower := open(func(o *options) {
-		backendPanic = &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
+		backendPanic = &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis sets a remoteBackend
 		o.Backend, o.Fleet, o.Hooks.Before = backendPanic, backendPanic, sessionPanic.before
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -127,7 +127,7 @@ func TestFollowContinuesAfterPanic(t *testing.T) {
 		t.Helper()
 		id := writer.beginSession(tenant, name, newAssignment(injected))
 		if !writer.Offer(store.Turn{Exchange: newExchange(tenant, name, 1, writer.clock.now()), Size: 100}) {
-			t.Fatal("Offer refused the turn")
+			t.Fatal("Offer(turn 1) = false, want true")
 		}
 		writer.deliverAndCorrect()
 		writer.postFeedback(tenant, id, userScore("f"+name, 1, reward))
@@ -147,13 +147,13 @@ func TestFollowContinuesAfterPanic(t *testing.T) {
 	follower.Guard().StorePending(follower.ctx(), follower.backend)
 	letters, _, err := backendPanic.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(letters) != 1 || letters[0].ID != bad || letters[0].Step != "follow" {
-		t.Errorf("DeadLetters = %+v, %v, want one for the bad session at step follow", letters, err)
+		t.Errorf("dead letters: got %+v, error %v, want one for the bad session and the step follow", letters, err)
 	}
 
 	tenant := tenantA
 	backendPanic.panicTenant.Store(&tenant)
-	writer.advancePastClose() // the follower panics when it reads the changed counters
-	waitFor(t, "the panic at the counters", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
+	writer.advancePastClose() // this changes counters, and the follower panics when it reads them
+	waitFor(t, "the follower's panic when it reads the counters", func() bool { return slices.Contains(follower.takeFailures(), "panic follow") })
 	addRewarded(otherTenant, "other", 1)
 	waitForRise("another tenant's reward", otherTenant, otherPrior)
 
@@ -186,10 +186,10 @@ func TestFailureDuringStartIsReported(t *testing.T) {
 		dir := t.TempDir()
 		f := openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
 			inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
-			change(o, o.Backend.(remoteBackend)) //nolint:errcheck,forcetypeassert // inRedis made it
+			change(o, o.Backend.(remoteBackend)) //nolint:errcheck,forcetypeassert // inRedis sets a remoteBackend
 		})
 		if got := f.takeFailures(); !slices.ContainsFunc(got, func(failure string) bool { return strings.HasPrefix(failure, want) }) {
-			t.Errorf("failures = %v, want %q among them", got, want)
+			t.Errorf("failures: got %v, want one that begins with %q among them", got, want)
 		}
 	}
 }

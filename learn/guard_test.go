@@ -20,7 +20,8 @@ import (
 	"precept/store"
 )
 
-// panickingStep makes a step panic for one session or, if exchange is set, for one exchange.
+// panickingStep makes a step panic. If exchange is set, the step panics only for this exchange, and otherwise only for
+// one session.
 type panickingStep struct {
 	step     label.Step
 	id       session.ID
@@ -36,7 +37,7 @@ func (p *panickingStep) before(step label.Step, id session.ID, exchange string) 
 	panic("poison mara@example.com")
 }
 
-// startWorkers starts the recorder and the learner. stop ends both.
+// startWorkers starts the recorder and the learner. The function stop ends both.
 func (f *fixture) startWorkers() (stop func()) {
 	ctx, cancel := context.WithCancel(f.ctx())
 	done := make(chan error, 1)
@@ -52,7 +53,7 @@ func (f *fixture) startWorkers() (stop func()) {
 	}
 }
 
-// waitFor waits until ok returns true, and fails the test after a minute.
+// waitFor waits until ok returns true. After a minute, waitFor fails the test, and name says for what it waited.
 func waitFor(t *testing.T, name string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -62,7 +63,7 @@ func waitFor(t *testing.T, name string, ok func() bool) {
 	}
 }
 
-// deadLetters returns the sessions and exchanges set aside after a panic.
+// deadLetters returns the sessions and exchanges that were set aside after a panic.
 func (f *fixture) deadLetters() []session.DeadLetter {
 	f.t.Helper()
 	list, _, err := f.backend.backend.(interface {
@@ -90,7 +91,7 @@ func (f *fixture) storedSamples(id session.ID) (list []sample.Sample) {
 	return list
 }
 
-// unsampled returns the number of exchanges without a sample.
+// unsampled returns the number of stored exchanges without a sample.
 func (f *fixture) unsampled() int64 {
 	f.t.Helper()
 	n, err := f.backend.CountUnsampled(f.ctx())
@@ -106,9 +107,9 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 	badExchange := newExchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, tc := range []struct {
 		step     label.Step
-		exchange string // id of the exchange with a panicking step; "" if the step is for the session
-		stored   int    // stored exchanges in the bad session
-		closed   bool   // the bad session closes; not checked for the step encode
+		exchange string // id of the exchange for which the step panics; "" if the step works on a whole session
+		stored   int    // expected number of stored exchanges in the bad session
+		closed   bool   // whether the bad session closes; not checked for the step encode
 	}{
 		{step: "record", exchange: badExchange, stored: 1, closed: true},
 		{step: "begin", exchange: badExchange, stored: 2, closed: true},
@@ -128,7 +129,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 					for turn := 1; turn <= 2; turn++ {
 						x := newExchange(tenantA, name, turn, f.clock.now())
 						begun := f.BeginTurn(x)
-						time.Sleep(2 * learn.CorrectInterval) // the recorder writes while the exchange is in flight
+						time.Sleep(2 * learn.CorrectInterval) // long enough for the recorder to write while the turn is in progress
 						f.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
 					waitFor(t, "a stored exchange in session "+name, func() bool { return f.exchangeCount(id) >= 1 })
@@ -143,14 +144,14 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				assertEqual(t, "panics", p.panics.Load(), 1)
 				m := f.deadLetters()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != tc.exchange || m[0].Step != string(tc.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("dead letters = %+v, want one for session %v, step %q and exchange %q, with redacted text", m, bad, tc.step, tc.exchange)
+					t.Errorf("dead letters: got %+v, want one for session %v, step %q and exchange %q, whose Why is \"poison [REDACTED:email:1]\"", m, bad, tc.step, tc.exchange)
 				}
 				assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), 1)
 				if tc.closed != (f.settledState(bad).Version > 0) && tc.step != "encode" {
-					t.Errorf("bad session is closed: got %v, want %v", f.settledState(bad).Version > 0, tc.closed)
+					t.Errorf("bad session is closed: got %t, want %t", f.settledState(bad).Version > 0, tc.closed)
 				}
 				if failed := f.takeFailures(); !slices.Contains(failed, "panic "+string(tc.step)) {
-					t.Errorf("failures = %v, want the step %s panic among them", failed, tc.step)
+					t.Errorf("failures: got %v, want \"panic %s\" among them", failed, tc.step)
 				}
 			})
 		})
@@ -175,17 +176,17 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 			f.advancePastClose()
 			f.advancePastClose()
 			if !f.settledState(good).Rewarded || len(f.storedSamples(good)) != 1 {
-				t.Errorf("good session: settled state = %+v, %d samples, want a reward and one sample", f.settledState(good), len(f.storedSamples(good)))
+				t.Errorf("good session: got settled state %+v and %d samples, want a reward and one sample", f.settledState(good), len(f.storedSamples(good)))
 			}
 			if ids, late := f.FindByEchoes(f.ctx(), tenantA, []session.EchoKey{session.TenantEchoKey(tenantA, "good")}); len(ids) != 1 || late {
-				t.Errorf("FindByEchoes for the good session = %v, timed out = %v, want one session and false", ids, late)
+				t.Errorf("FindByEchoes for the good session: got %v, timed out = %v, want one session and timed out = false", ids, late)
 			}
 			if operation == "exchange" {
 				assertEqual(t, "dropped exchanges", f.Store.Metrics.DroppedBad.Load(), 1)
 			}
 			f.Guard().StorePending(f.ctx(), f.backend)
 			if m := f.panickingBackend().deadLetters; operation != "echo" && (len(m) == 0 || m[0].ID != bad) {
-				t.Errorf("dead letters = %+v, want the first one for session %v", m, bad)
+				t.Errorf("dead letters: got %+v, want the first of them for session %v", m, bad)
 			}
 		})
 	}
@@ -195,9 +196,9 @@ func (f *fixture) panickingBackend() *panickingBackend { return f.backend.backen
 
 type panickingBackend struct {
 	backend
-	operation   string // operation that panics
+	operation   string // the operation that panics
 	id          session.ID
-	deadLetters []session.DeadLetter // received by SetAside
+	deadLetters []session.DeadLetter // the dead letters that SetAside has received
 }
 
 func (p *panickingBackend) panicIf(operation string, id session.ID) {
@@ -258,7 +259,7 @@ func (p *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// Each program start readmits the session for one attempt, until three attempts have failed.
+// Each start of the program tries the session once more, until three attempts have failed.
 func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionID("bad")
@@ -279,10 +280,10 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	}
 	m := f.deadLetters()
 	if len(m) != 1 || m[0].Tries != guard.MaxTries {
-		t.Errorf("dead letters = %+v, want one with %d tries", m, guard.MaxTries)
+		t.Errorf("dead letters: got %+v, want one dead letter with %d tries", m, guard.MaxTries)
 	}
 	if n, err := f.backend.Readmit(f.ctx(), 100); n != 1 || err != nil {
-		t.Fatalf("Readmit = %d, %v, want 1 and no error", n, err)
+		t.Fatalf("Readmit: got %d, error %v, want 1 and no error", n, err)
 	}
 	p.step = "none"
 	f.closeDue(f.ctx())
@@ -291,8 +292,8 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
-// Forget waits until the close is done. If both ran at the same time, the close could write samples for the deleted
-// session.
+// ForgetSession must wait while the learner closes the session. Otherwise the close could write samples for the session
+// after the session is deleted.
 func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -308,13 +309,13 @@ func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 		go func() {
 			n, err := f.ForgetSession(ctx, tenantA, "s")
 			if err == nil && n != 1 {
-				err = fmt.Errorf("forgot %d sessions, want 1", n)
+				err = fmt.Errorf("sessions deleted by ForgetSession: got %d, want 1", n)
 			}
 			forgotten <- err
 		}()
 		select {
 		case err := <-forgotten:
-			t.Errorf("ForgetSession did not wait for the close to end (error: %v)", err)
+			t.Errorf("ForgetSession returned during the close (error: %v), want it to wait until the close has ended", err)
 			forgotten <- err
 		case <-time.After(10 * learn.CorrectInterval):
 		}

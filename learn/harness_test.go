@@ -29,12 +29,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	tenantA    = "default"
 	closeAge   = time.Hour
-	noCounters = "null" // an empty list of counters as JSON
+	noCounters = "null" // the result of fixture.counters if there are no counters
 )
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
-// clock is a fixture's time; only tests move it.
+// clock is the clock of a fixture. The time changes only when a test changes it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -57,14 +57,14 @@ type backend interface {
 	learn.Backend
 }
 
-// faultyBackend records calls and lets tests make them fail.
+// faultyBackend records the calls to a backend, and makes calls fail when a test asks for it.
 type faultyBackend struct {
 	backend
 	mu           sync.Mutex
 	calls        []string
-	failuresLeft map[string]int // by operation: next calls that fail
+	failuresLeft map[string]int // by operation: how many of the next calls fail
 	err          error
-	hook         func(op string) // before every call, without the lock
+	hook         func(op string) // runs before each call, without holding the lock
 }
 
 func (f *faultyBackend) call(op string) error {
@@ -91,7 +91,7 @@ func (f *faultyBackend) failNext(op string, n int, err error) {
 	f.failuresLeft[op], f.err = n, err
 }
 
-// takeCalls returns the calls since the previous takeCalls.
+// takeCalls returns the operations that were called since the previous takeCalls.
 func (f *faultyBackend) takeCalls() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -202,7 +202,7 @@ func (f *faultyBackend) PutPriors(ctx context.Context, tenant string, from int64
 	return f.backend.PutPriors(ctx, tenant, from, data)
 }
 
-// fixture is a learner and a store. A test calls each step.
+// fixture is a learner with a store. No goroutine of the two runs by itself, and the test calls each step.
 type fixture struct {
 	*store.Store
 	*learn.Learner
@@ -221,7 +221,7 @@ type options struct {
 	Reward feedback.Definition
 }
 
-// newFixture opens a store and a learner in a new directory. If change is not nil, change edits the options.
+// newFixture opens a store and a learner in a new directory. If change is not nil, change edits the options first.
 func newFixture(t testing.TB, change func(o *options)) *fixture {
 	t.Helper()
 	clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
@@ -237,7 +237,7 @@ func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) 
 	f := &fixture{t: t, dir: dir, clock: clk, backend: &faultyBackend{backend: db, failuresLeft: map[string]int{}}}
 	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
 		Now: clk.now, Backend: f.backend,
-		LookupTimeout: 5 * time.Second, // enough for a loaded machine
+		LookupTimeout: 5 * time.Second, // long enough for a busy machine
 		Queue:         store.QueueOptions{MaxMemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), MaxBytes: 1 << 30},
 		Content:       store.ContentOptions{StoreContent: true, RedactPersonal: true},
 		Hooks: store.Hooks{
@@ -272,7 +272,7 @@ func (f *fixture) recordFailure(step label.Step) {
 	f.failures = append(f.failures, string(step))
 }
 
-// takeFailures returns the failed steps since the previous takeFailures.
+// takeFailures returns the steps that have failed since the previous takeFailures.
 func (f *fixture) takeFailures() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -327,28 +327,28 @@ func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.
 	return id
 }
 
-// addSession starts a session with one turn and delivers it.
+// addSession begins a session, offers its first turn, and delivers both.
 func (f *fixture) addSession(name string, a trial.Assignment) session.ID {
 	f.t.Helper()
 	id := f.beginSession(tenantA, name, a)
 	if !f.Offer(store.Turn{Exchange: newExchange(tenantA, name, 1, f.clock.now()), Size: 100}) {
-		f.t.Fatal("Offer refused the turn")
+		f.t.Fatal("Offer(turn 1) = false, want true")
 	}
 	f.deliverAndCorrect()
 	return id
 }
 
-// offer offers turns without delivering them.
+// offer offers turns in a session without delivering them.
 func (f *fixture) offer(name string, turns ...int) {
 	f.t.Helper()
 	for _, n := range turns {
 		if !f.Offer(store.Turn{Exchange: newExchange(tenantA, name, n, f.clock.now()), Size: 100}) {
-			f.t.Fatalf("Offer refused turn %d", n)
+			f.t.Fatalf("Offer(turn %d) = false, want true", n)
 		}
 	}
 }
 
-// drain stops the recorder and the learner after the last writes and corrections.
+// drain stops the recorder and the learner. Before they end, they make the last writes and corrections.
 func (f *fixture) drain() error {
 	ctx, cancel := context.WithCancel(f.ctx())
 	cancel()
@@ -361,11 +361,11 @@ func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	f.t.Helper()
 	got, err := f.Post(f.ctx(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
-		f.t.Fatalf("Post = %+v, %v, want status %v", got, err, store.Joined)
+		f.t.Fatalf("Post: got %+v, error %v, want status %v and no error", got, err, store.Joined)
 	}
 }
 
-// counters returns the stored counters as JSON.
+// counters returns the tenant's stored counters as JSON.
 func (f *fixture) counters(tenant string) string {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.ctx(), tenant)
@@ -379,8 +379,8 @@ func (f *fixture) counters(tenant string) string {
 	return string(text)
 }
 
-// countersWithoutTiming omits the rewards at close (heard) and after close (late), which depend on when feedback
-// arrives.
+// countersWithoutTiming returns the tenant's stored counters as JSON, without the counters for rewards at close (heard)
+// and after close (late), because these depend on when feedback arrives.
 func (f *fixture) countersWithoutTiming(tenant string) string {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.ctx(), tenant)
@@ -396,7 +396,7 @@ func (f *fixture) countersWithoutTiming(tenant string) string {
 	return string(text)
 }
 
-// counter returns a counter's sum over all days.
+// counter returns the sum of a counter over all days.
 func (f *fixture) counter(scope, field string) float64 {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.ctx(), tenantA)
@@ -412,7 +412,7 @@ func (f *fixture) counter(scope, field string) float64 {
 	return sum
 }
 
-// settledState returns a session's settled state.
+// settledState returns what the counters contain for a session.
 func (f *fixture) settledState(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.ctx(), tenantA, id)
@@ -431,9 +431,9 @@ func (f *fixture) exchangeCount(id session.ID) int {
 	return len(list)
 }
 
-const injected, withheld = true, false // for newAssignment
+const injected, withheld = true, false // arguments of newAssignment
 
-// newAssignment returns an assignment with one pick.
+// newAssignment returns an assignment with one lesson, which is injected or withheld.
 func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -445,7 +445,7 @@ func newAssignment(injected bool) trial.Assignment {
 	}
 }
 
-// newExchange returns an exchange with an id derived from session and turn.
+// newExchange returns the exchange of a turn. The exchange's id is derived from the session and the turn number.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.NamedID(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
@@ -456,7 +456,7 @@ func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// userScore returns a user's score at 7:00 plus some minutes.
+// userScore returns a user's feedback with the score y. The time of the feedback is 7:00 plus minute minutes.
 func userScore(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -478,7 +478,7 @@ func assertEqualList[T comparable](t testing.TB, name string, got, want []T) {
 	}
 }
 
-// sessionID returns the id for a session in tenantA.
+// sessionID returns the id of the session with the given name in tenantA.
 func sessionID(name string) session.ID {
 	return session.NamedID(tenantA, session.NamespaceSession, name)
 }

@@ -18,7 +18,8 @@ import (
 	"precept/store"
 )
 
-// unterminatedTranscript lacks the closing brackets.
+// unterminatedTranscript is the JSON of a transcript without the closing brackets, so that a test can append messages
+// and fields.
 const unterminatedTranscript = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
 
 func mustTranscript(t *testing.T, text string) detect.Transcript {
@@ -83,7 +84,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	assertEqual(t, "repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1})
 	for id, s := range f.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
-			t.Errorf("sample %s: CreatedAt = %v after the second import and %v before, want the transcript's time %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
+			t.Errorf("CreatedAt of sample %s: got %v after the second import and %v before it, want the transcript's time %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
 	assertEqual(t, "longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.ImportCounts{Exchanges: 2, Samples: 2, NewSamples: 1})
@@ -92,10 +93,10 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	assertEqual(t, "transcript without an id, same first message: new samples", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).NewSamples, 1)
 	assertEqual(t, "stored samples", len(f.allSamples()), 5)
 	if strings.Contains(string(readAllFiles(t, f.dir)), "amy@example.com") {
-		t.Error("the files contain the transcript's email address")
+		t.Error("the files contain the email address in the transcript, want it redacted")
 	}
 	f.advancePastClose()
-	assertEqual(t, "counters after imports, which have no random assignment", f.counters(tenantA), noCounters)
+	assertEqual(t, "counters after the imports (imported sessions have no random assignment)", f.counters(tenantA), noCounters)
 }
 
 func TestImportWithLearningDisabledFails(t *testing.T) {
@@ -103,7 +104,7 @@ func TestImportWithLearningDisabledFails(t *testing.T) {
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
 	_, err := f.importer().Import(f.ctx(), tenantA, "coder", mustTranscript(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
 	if !errors.Is(err, learn.ErrNotLearning()) {
-		t.Errorf("Import: err = %v, want learn.ErrNotLearning", err)
+		t.Errorf("Import: got error %v, want learn.ErrNotLearning", err)
 	}
 }
 
@@ -117,14 +118,14 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 	for _, tc := range []struct{ tenant, agent string }{{"acme", "coder"}, {tenantA, "quiet-1"}} {
 		got, err := f.importer().Import(f.ctx(), tc.tenant, tc.agent, mustTranscript(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
 		if err != nil || got != (learn.ImportCounts{OptedOut: 1}) {
-			t.Errorf("Import for tenant %s, agent %s = %+v, %v, want %+v", tc.tenant, tc.agent, got, err, learn.ImportCounts{OptedOut: 1})
+			t.Errorf("Import for tenant %s and agent %s: got %+v, error %v, want %+v and no error", tc.tenant, tc.agent, got, err, learn.ImportCounts{OptedOut: 1})
 		}
 	}
 	assertEqual(t, "samples", len(f.allSamples()), 0)
 }
 
-// importRated imports a conversation for tenantA. messages (more messages) and outcome (the success field) are JSON
-// that begins with a comma.
+// importRated imports a conversation for tenantA. The arguments messages (additional messages) and outcome (the field
+// "success") are JSON fragments, and each of the two begins with a comma or is empty.
 func (f *fixture) importRated(messages, outcome string, at time.Time) learn.ImportCounts {
 	f.t.Helper()
 	text := `{"source":"claude-code","id":"abc","messages":[{"role":"user","content":"Fix the login bug."},{"role":"assistant","content":"Done."}` + messages + `]` + outcome + `}`
@@ -141,12 +142,12 @@ func (f *fixture) importedSession() session.ID {
 		ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 	}).ListSessions(f.ctx(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(page.List) != 1 {
-		f.t.Fatalf("got %d sessions and the error %v, want 1 session", len(page.List), err)
+		f.t.Fatalf("stored sessions: got %d, error %v, want 1 session and no error", len(page.List), err)
 	}
 	return page.List[0].Row.ID
 }
 
-// sampleLabels returns the distinct quality labels of all samples, sorted.
+// sampleLabels returns the quality labels that occur in the stored samples, sorted and each once.
 func (f *fixture) sampleLabels() string {
 	f.t.Helper()
 	var labels []string
@@ -165,7 +166,7 @@ func TestImportStoresOutcomeAsFeedback(t *testing.T) {
 	id := f.importedSession()
 	entries, err := f.backend.Feedback(f.ctx(), tenantA, id)
 	if err != nil || len(entries) != 1 || entries[0].Score != 1 || entries[0].Tier != feedback.TierVerifier {
-		t.Fatalf("feedback after the import = %+v, %v, want one verifier score 1", entries, err)
+		t.Fatalf("feedback after the import: got %+v, error %v, want one entry from a verifier with the score 1", entries, err)
 	}
 	assertEqual(t, "session reward", f.settledState(id).Reward, 1.0)
 	assertEqual(t, "sample labels", f.sampleLabels(), sample.Good)
@@ -175,7 +176,7 @@ func TestImportStoresOutcomeAsFeedback(t *testing.T) {
 	assertEqual(t, "settlement version after a second import", f.settledState(id).Version, settled)
 	again, err := f.backend.Feedback(f.ctx(), tenantA, id)
 	if err != nil || len(again) != 1 || !again[0].At.Equal(entries[0].At) {
-		t.Errorf("feedback after a second import = %+v, %v, want %+v", again, err, entries)
+		t.Errorf("feedback after a second import: got %+v, error %v, want %+v", again, err, entries)
 	}
 	f.advancePastClose()
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
@@ -202,7 +203,7 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 	id := f.importedSession()
 	p, err := f.Rate(f.ctx(), tenantA, feedback.Post{SessionID: "claude-code/abc", Entry: userScore("by-name", 1, 0)})
 	if err != nil || p.Status != store.Joined {
-		t.Fatalf("feedback by name = %+v, %v, want status %s", p, err, store.Joined)
+		t.Fatalf("Rate with the session's name: got %+v, error %v, want status %s", p, err, store.Joined)
 	}
 	f.deliverAndCorrect()
 	assertEqual(t, "reward after a person's feedback", f.settledState(id).Reward, 0.0)
@@ -210,7 +211,8 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
-// An earlier release did not settle imported sessions. Feedback on such a session changes samples, but no counters.
+// An earlier release did not settle imported sessions. Feedback on such a session must change the labels of the
+// samples, but no counters.
 func TestLaterFeedbackRatesOlderImportSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

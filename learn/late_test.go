@@ -22,7 +22,8 @@ func exchangeIDs(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// The first sample is kept, and the later turns change neither the reward nor the counters.
+// Turns after the close must get samples. The sample that was written at close must stay, and the reward and the
+// counters must not change.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -44,7 +45,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		list := f.storedSamples(id)
 		assertEqual(t, "exchanges in samples", len(exchangeIDs(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
-			t.Errorf("day %d: sample %s from day 1 is missing", day, first[0].ID)
+			t.Errorf("samples on day %d: the sample %s from day 1 is missing", day, first[0].ID)
 		}
 	}
 	assertEqual(t, "reward", f.settledState(id).Reward, 1)
@@ -80,20 +81,21 @@ func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	f.clock.add(closeAge + time.Second)
 	f.offer("s", 2)
 	f.closeDue(f.ctx())
-	assertEqual(t, "version while an exchange is queued", f.settledState(id).Version, 0)
+	assertEqual(t, "settled state's version while an exchange is queued", f.settledState(id).Version, 0)
 	f.backend.failNext("write", 1, errDown)
 	f.deliverAndCorrect()
 	f.closeDue(f.ctx())
-	assertEqual(t, "version after a failed exchange write", f.settledState(id).Version, 0)
+	assertEqual(t, "settled state's version after a failed exchange write", f.settledState(id).Version, 0)
 	f.clock.add(2 * time.Second)
 	f.deliverAndCorrect()
 	f.closeDue(f.ctx())
-	assertEqual(t, "version after the exchange is stored", f.settledState(id).Version, 1)
+	assertEqual(t, "settled state's version after the exchange is stored", f.settledState(id).Version, 1)
 	assertEqual(t, "exchanges in samples", len(exchangeIDs(f.storedSamples(id))), 2)
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
-// After a crash between writing an exchange and writing the row, the session has an exchange and no row.
+// If the program crashes after writing an exchange and before writing the session's row, the session has an exchange
+// but no row.
 func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -121,7 +123,7 @@ func TestWholeSessionSampleReplacesFirstSample(t *testing.T) {
 	f.recomputeRewards(f.ctx())
 	list := f.storedSamples(id)
 	if len(list) != 1 || list[0].Family != sample.IntentResolution {
-		t.Errorf("samples = %+v, want one in family %s", list, sample.IntentResolution)
+		t.Errorf("samples after the close: got %+v, want one sample of the family %s", list, sample.IntentResolution)
 	}
 }
 

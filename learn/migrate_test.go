@@ -17,21 +17,21 @@ import (
 
 const migrateURL = "PRECEPT_TEST_MIGRATE_URL"
 
-// TestMigrationChild migrates a store in a child process for TestReportDuringAMigration.
+// TestMigrationChild runs in a child process that TestReportDuringAMigration starts, and migrates a store.
 func TestMigrationChild(t *testing.T) {
 	url := os.Getenv(migrateURL)
 	if url == "" {
-		t.Skip("TestReportDuringAMigration runs this test")
+		t.Skip("this test runs only as a child process of TestReportDuringAMigration")
 	}
 	_, err := openStore(t, url).Migrate(t.Context(), redis.MigrateOptions{Owner: "child", Progress: func(n int64) {
 		fmt.Println("copied", n)
 		time.Sleep(10 * time.Millisecond)
 	}})
-	t.Logf("Migrate: err = %v", err)
+	t.Logf("error from Migrate: %v", err)
 }
 
-// runKilledMigration starts a child process that migrates a store. After the given number of progress lines, it waits
-// until ready returns true, but at most 20 seconds, and kills the child.
+// runKilledMigration starts a child process that migrates a store. After the child has printed the given number of
+// progress lines, runKilledMigration waits until ready returns true, but at most 20 seconds, and then kills the child.
 func runKilledMigration(t *testing.T, url string, lines int, ready func() bool) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrationChild$", "-test.v")
@@ -50,7 +50,7 @@ func runKilledMigration(t *testing.T, url string, lines int, ready func() bool) 
 		}
 	}
 	go func() {
-		for read.Scan() { // the child must not block on a full pipe
+		for read.Scan() { // read the rest, so that the child does not block on a full pipe
 		}
 	}()
 	for end := time.Now().Add(20 * time.Second); !ready() && time.Now().Before(end); {
@@ -60,11 +60,12 @@ func runKilledMigration(t *testing.T, url string, lines int, ready func() bool) 
 	_ = child.Wait()
 }
 
-// The migration is killed during the copy, and during the freeze, when no replica can write.
+// The test kills a migration while it copies data, and another one during the freeze, in which no replica can write.
+// Traffic continues during the migrations, and at the end the report must be complete.
 func TestReportDuringAMigration(t *testing.T) {
 	const sessions = 2000
 	text := fmt.Sprintf("%0500d", 7)
-	const beforeKill, beforeEnd = 20, 40 // of 50 batches: sent until the child is killed, and until the migration ends
+	const beforeKill, beforeEnd = 20, 40 // how many of the 50 batches are sent before the child is killed, and before the migration ends
 	var batches atomic.Int64
 	killed, migrated := make(chan struct{}), make(chan struct{})
 	send := func(url string, from, to int, pause time.Duration, started func()) {
@@ -92,15 +93,15 @@ func TestReportDuringAMigration(t *testing.T) {
 	wantReport, wantCounts := readReportAndCounts(t, openStore(t, reference.URL()))
 
 	server := storetest.StartRedis(t)
-	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as in a release without shards
+	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as in a release that did not use shards
 	checkReport := func(when, wantReport, wantCounts string) {
 		t.Helper()
 		report, counts := readReportAndCounts(t, openStore(t, server.URL()))
 		if counts != wantCounts {
-			t.Errorf("%s: stored value counts: got %s, want %s", when, counts, wantCounts)
+			t.Errorf("%s: numbers of stored values: got %s, want %s", when, counts, wantCounts)
 		}
 		if report != wantReport {
-			t.Errorf("%s: report:\n%s\nwant\n%s", when, report, wantReport)
+			t.Errorf("%s: report: got\n%s\nwant\n%s", when, report, wantReport)
 		}
 	}
 	send(server.URL(), 0, sessions/2, 0, func() {})
@@ -118,21 +119,21 @@ func TestReportDuringAMigration(t *testing.T) {
 		})
 		close(killed)
 		frozen := batches.Load()
-		for batches.Load() < frozen+6 { // after the freeze expires
+		for batches.Load() < frozen+6 { // until batches are stored again because the freeze has expired
 			time.Sleep(10 * time.Millisecond)
 		}
 		endLease()
-		// On a busy machine, the child may finish before the kill.
+		// On a busy machine, the child may finish before the test kills it.
 		ended := hasEnded()
 		done, err := openStore(t, server.URL()).Migrate(t.Context(), redis.MigrateOptions{Owner: "parent", Pause: time.Second})
 		close(migrated)
 		if err != nil || done.Sessions == 0 && !ended {
-			t.Errorf("Migrate = %+v, %v, want Sessions > 0 and no error", done, err)
+			t.Errorf("Migrate after the kills: got %+v, error %v, want Sessions > 0 and no error", done, err)
 		}
 		t.Logf("migration: %+v; %d batches sent before the freeze", done, frozen)
 	})
 	if n := fmt.Sprint(server.MustDo(t, "GET", "precept:{precept}:shards")); n != "256" {
-		t.Errorf("shards = %s, want 256", n)
+		t.Errorf("number of shards after the migration: got %s, want 256", n)
 	}
 	checkReport("after the migration", wantReport, wantCounts)
 }

@@ -9,7 +9,7 @@ import (
 	"precept/learn"
 )
 
-// openSessions is a store with open sessions, oldest first.
+// openSessions is a list of open sessions, oldest first, that DueSessions returns page by page as a backend does.
 type openSessions []session.Row
 
 func (o openSessions) DueSessions(_ context.Context, _ time.Time, after session.Row, limit int) ([]session.Row, error) {
@@ -20,7 +20,8 @@ func (o openSessions) DueSessions(_ context.Context, _ time.Time, after session.
 	return o[min(from, len(o)):min(len(o), from+limit)], nil
 }
 
-// newOpenSessions returns 400 sessions in tenant "small" and some older ones in "big".
+// newOpenSessions returns 400 open sessions of tenant "small", after the given number of older sessions of tenant
+// "big".
 func newOpenSessions(older int) (list openSessions) {
 	for i := range older + 400 {
 		tenant := "big"
@@ -32,8 +33,8 @@ func newOpenSessions(older int) (list openSessions) {
 	return list
 }
 
-// CountOpen stops after a number of sessions. If another tenant has too many older sessions, the number is only a lower
-// bound.
+// CountOpen reads only a limited number of open sessions, over all tenants. If another tenant has too many older
+// sessions, the result is only a lower bound.
 func TestSmallTenantsOpenSessionsAreCounted(t *testing.T) {
 	for older, want := range map[int]int{0: 400, 2_100: 400, 19_900: 0} {
 		open, err := learn.CountOpen(t.Context(), newOpenSessions(older), "small", 24*time.Hour, time.Unix(1e9, 0))
@@ -42,16 +43,16 @@ func TestSmallTenantsOpenSessionsAreCounted(t *testing.T) {
 		}
 		wantLowerBound := older > 10_000
 		if open == nil || open.IsLowerBound != wantLowerBound || !wantLowerBound && open.Sessions != want {
-			t.Errorf("400 open sessions after another tenant's %d older sessions: got %+v, want %d sessions and IsLowerBound = %v", older, open, want, wantLowerBound)
+			t.Errorf("400 open sessions, and %d older ones of another tenant: got %+v, want %d sessions and IsLowerBound = %v", older, open, want, wantLowerBound)
 		}
 	}
 	open, err := learn.CountOpen(t.Context(), newOpenSessions(30_000), "small", 24*time.Hour, time.Unix(1e9, 0))
 	if err != nil || open == nil || !open.IsLowerBound || open.Sessions != 0 {
-		t.Fatalf("400 open sessions after another tenant's 30,000 older sessions: got %+v, error %v, want at least 0 sessions", open, err)
+		t.Fatalf("400 open sessions, and 30,000 older ones of another tenant: got %+v, error %v, want 0 sessions and IsLowerBound = true", open, err)
 	}
 	const text = "It is not known how many sessions are open, because other tenants have too many open sessions. A session counts once it is 24h old (reward.close_after)."
 	if got := open.String(); got != text {
-		t.Errorf("sentence: got %q, want %q", got, text)
+		t.Errorf("CountOpen's result as a sentence: got %q, want %q", got, text)
 	}
 }
 
@@ -69,6 +70,6 @@ func TestRunIsNotCountedAsAnOpenSession(t *testing.T) {
 	}
 	open, err := learn.CountOpen(t.Context(), list, "small", 24*time.Hour, time.Unix(1e9, 0))
 	if err != nil || open == nil || open.Sessions != 2 {
-		t.Errorf("CountOpen with a run and two sessions: got %+v and the error %v, want 2 sessions", open, err)
+		t.Errorf("CountOpen with a run and two sessions: got %+v, error %v, want 2 sessions and no error", open, err)
 	}
 }

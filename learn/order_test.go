@@ -18,7 +18,7 @@ type feedbackLine struct {
 	entry   feedback.Entry
 }
 
-// drawLine draws from few ids, times and raters, so many lines share them.
+// drawLine draws a line of feedback. There are only a few ids, times and raters, so that many lines have the same ones.
 func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	return rapid.Custom(func(rt *rapid.T) feedbackLine {
 		e := userScore(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),
@@ -47,7 +47,8 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 	})
 }
 
-// The maxima and the counts of rewards at close and after close depend on the order, and the test ignores them.
+// The test ignores the maxima and the counts of rewards at close and after close, because these depend on the order of
+// the feedback.
 func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) { o.Content.StoreContent = false })
@@ -59,7 +60,7 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 		seed := rapid.Uint64().Draw(rt, "order")
 		repeated := rapid.SliceOfN(rapid.IntRange(0, max(len(log)-1, 0)), 0, 4).Draw(rt, "repeated")
 
-		ordered, shuffled := fmt.Sprint("ordered", n), fmt.Sprint("shuffled", n) // tenants
+		ordered, shuffled := fmt.Sprint("ordered", n), fmt.Sprint("shuffled", n) // names of two tenants with the same sessions
 		replayLog(f, ordered, sessions, log, len(log))
 		shuffledLog := append([]feedbackLine(nil), log...)
 		for _, i := range repeated {
@@ -71,18 +72,18 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 		replayLog(f, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
 
 		if want, got := f.countersWithoutTiming(ordered), f.countersWithoutTiming(shuffled); got != want {
-			rt.Fatalf("shuffled log: stored counters =\n%s\nwant, as in order:\n%s", got, want)
+			rt.Fatalf("stored counters after the shuffled log: got\n%s\nwant the same as after the ordered log:\n%s", got, want)
 		}
 		if want, got := memoryState(f, ordered), memoryState(f, shuffled); got != want {
-			rt.Fatalf("shuffled log: counters in memory =\n%s\nwant, as in order:\n%s", got, want)
+			rt.Fatalf("counters in memory after the shuffled log: got\n%s\nwant the same as after the ordered log:\n%s", got, want)
 		}
 		if f := f.takeFailures(); len(f) > 0 {
-			rt.Fatalf("failures = %v, want none", f)
+			rt.Fatalf("failures: got %v, want none", f)
 		}
 	})
 }
 
-// replayLog posts the log, and closes all sessions after closeAfter lines.
+// replayLog posts the feedback in the log. After the first closeAfter lines, it closes all sessions.
 func replayLog(f *fixture, tenant string, sessions []trial.Assignment, log []feedbackLine, closeAfter int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
@@ -97,7 +98,7 @@ func replayLog(f *fixture, tenant string, sessions []trial.Assignment, log []fee
 		if i == len(log) {
 			break
 		}
-		f.Store.QueueCorrection(tenant, ids[log[i].session]) // a superfluous call must not change the result
+		f.Store.QueueCorrection(tenant, ids[log[i].session]) // this call is superfluous and must not change the result
 		f.postFeedback(tenant, ids[log[i].session], log[i].entry)
 		if i%3 == 0 {
 			f.recomputeRewards(f.ctx())
@@ -106,7 +107,8 @@ func replayLog(f *fixture, tenant string, sessions []trial.Assignment, log []fee
 	f.recomputeRewards(f.ctx())
 }
 
-// memoryState returns counters and beliefs as text, without values that depend on the order.
+// memoryState returns the counters and beliefs in memory as text, without the values that depend on the order of the
+// feedback.
 func memoryState(f *fixture, tenant string) string {
 	believed := f.Beliefs(tenant).Clone()
 	believed.Advance(0, 1000)

@@ -11,10 +11,10 @@ import (
 	"precept/store/storetest"
 )
 
-var lookTwice = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson in newAssignment
+var lookTwice = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson in the assignments that newAssignment returns
 
-// Open sessions' rewards change the chooser's beliefs, but the report's counters include a session only after it
-// closes.
+// The reward of an open session changes the chooser's beliefs at once, but the counters for the report include a
+// session only after the session closes.
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -25,20 +25,20 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	f.recomputeRewards(f.ctx())
 	up := mean()
 	if up <= prior {
-		t.Fatalf("mean after a success = %v, want above %v", up, prior)
+		t.Fatalf("mean of the belief after a success: got %v, want above %v", up, prior)
 	}
 	assertEqual(t, "counters while the session is open", f.counters(tenantA), noCounters)
 	f.postFeedback(tenantA, id, userScore("f2", 2, 0))
 	f.recomputeRewards(f.ctx())
 	if down := mean(); down >= prior {
-		t.Fatalf("mean after a failure = %v, want below %v", down, prior)
+		t.Fatalf("mean of the belief after a failure: got %v, want below %v", down, prior)
 	}
 	f.advancePastClose()
 	assertEqual(t, "open sessions with a reward", f.CountProvisional(), 0)
 	closed := mean()
 	reopened := openFixture(t, f.dir, f.clock, nil)
 	if restarted := reopened.Beliefs(tenantA).Posterior(lookTwice).Mean; restarted != closed {
-		t.Errorf("mean after a restart = %v, want %v, unchanged", restarted, closed)
+		t.Errorf("mean of the belief after a restart: got %v, want %v as before the restart", restarted, closed)
 	}
 }
 
@@ -54,7 +54,7 @@ func TestProvisionalRewardsSurviveRestart(t *testing.T) {
 	reopened.closeDue(reopened.ctx())
 	assertEqualList(t, "failures", reopened.takeFailures(), nil)
 	if got := reopened.Beliefs(tenantA).Posterior(lookTwice); got != want {
-		t.Errorf("belief after a restart = %+v, want %+v", got, want)
+		t.Errorf("belief after a restart: got %+v, want %+v", got, want)
 	}
 	assertEqual(t, "Restored", reopened.Restored(), true)
 	f.advancePastClose() // the other replica closes the session
@@ -82,30 +82,30 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	checkEqualBeliefs := func(when string) {
 		t.Helper()
 		if x, y := belief(replica), belief(otherReplica); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.MatchEffect-y.MatchEffect) > 1e-6 || x.Var != y.Var {
-			t.Errorf("%s: the replicas' beliefs differ: %+v and %+v", when, x, y)
+			t.Errorf("%s: the replicas' beliefs: got %+v and %+v, want equal beliefs", when, x, y)
 		}
 	}
 	id := replica.addSession("s", newAssignment(injected))
 	prior := belief(otherReplica)
 	belief(replica)                                               // a replica follows only tenants that it serves
-	otherReplica.postFeedback(tenantA, id, userScore("f1", 1, 1)) // feedback reaches a replica that does not serve the session
+	otherReplica.postFeedback(tenantA, id, userScore("f1", 1, 1)) // the client posts the feedback to a replica that does not serve the session
 	otherReplica.recomputeRewards(otherReplica.ctx())
 	rewarded := belief(otherReplica)
 	if rewarded.Mean <= prior.Mean {
-		t.Fatalf("mean after a success = %v, want above %v", rewarded.Mean, prior.Mean)
+		t.Fatalf("mean of the belief after a success: got %v, want above %v", rewarded.Mean, prior.Mean)
 	}
 	follow(replica)
 	checkEqualBeliefs("after the other replica's refresh")
 	replica.postFeedback(tenantA, id, userScore("f2", 2, 0))
 	replica.recomputeRewards(replica.ctx())
 	var both sync.WaitGroup
-	for range 2 { // two refreshes must not count a session twice
+	for range 2 { // two refreshes at the same time must not count a session twice
 		both.Go(func() { follow(otherReplica) })
 	}
 	both.Wait()
 	checkEqualBeliefs("after a correction")
 	if belief(otherReplica).Mean >= prior.Mean {
-		t.Errorf("mean after a failure = %v, want below %v", belief(otherReplica).Mean, prior.Mean)
+		t.Errorf("mean of the belief after a failure: got %v, want below %v", belief(otherReplica).Mean, prior.Mean)
 	}
 	replica.advancePastClose()
 	otherReplica.clock.add(closeAge + time.Second)

@@ -20,11 +20,11 @@ import (
 	"precept/store/storetest"
 )
 
-var readSessions = flag.Int("reads.sessions", 5000, "sessions in the counters before BenchmarkReads") //nolint:gochecknoglobals // a test flag
+var readSessions = flag.Int("reads.sessions", 5000, "number of sessions that BenchmarkReads adds to the counters before it measures") //nolint:gochecknoglobals // a test flag
 
 const readLessons = 2000
 
-// BenchmarkReads measures a replica's reads from Redis, for a tenant with 2,000 lessons in 256 shards.
+// BenchmarkReads measures what a replica reads from Redis for a tenant with 2,000 lessons in 256 shards.
 func BenchmarkReads(b *testing.B) {
 	server := storetest.StartRedis(b)
 	open := func() *redis.Store {
@@ -54,7 +54,7 @@ func BenchmarkReads(b *testing.B) {
 		now := func() time.Time { return trafficStart().Add(time.Hour) }
 		l, err := learn.Open(b.Context(), learn.Options{
 			Now: now, Backend: s, Fleet: s, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
-			OnFailure: func(step label.Step, err error) { b.Errorf("step %s: %v", step, err) },
+			OnFailure: func(step label.Step, err error) { b.Errorf("the learner's step %s failed: %v", step, err) },
 		})
 		if err != nil {
 			b.Fatal(err)
@@ -76,7 +76,7 @@ func BenchmarkReads(b *testing.B) {
 	b.Run("counters", func(b *testing.B) {
 		measureReads(b, server, func() {}, func() error { _, err := reader.Counters(b.Context(), "default"); return err })
 	})
-	b.Run("unused", func(b *testing.B) { // first use of a tenant without counters
+	b.Run("unused", func(b *testing.B) { // a replica's first use of a tenant that has no counters
 		measureReads(b, server, func() {}, func() error { _, err := reader.Counters(b.Context(), "other"); return err })
 	})
 	b.Run("start", func(b *testing.B) { // a new replica reads all counters and builds the chooser
@@ -99,7 +99,7 @@ func lessonSettlement(n int) session.Settlement {
 	}
 }
 
-// measureReads measures read. It calls prepare before each read, outside of the measurement.
+// measureReads measures calls of read. Before each call, it calls prepare, which it does not measure.
 func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read func() error) {
 	b.Helper()
 	var own, redis, sent float64
@@ -123,7 +123,7 @@ func measureReads(b *testing.B, server *storetest.Redis, prepare func(), read fu
 	b.ReportMetric(sent/n/1000, "KB/op")
 }
 
-// redisInfo returns the sum of some numeric INFO fields.
+// redisInfo returns the sum of the named numeric fields in Redis's INFO.
 func redisInfo(b *testing.B, server *storetest.Redis, fields ...string) (sum float64) {
 	b.Helper()
 	info := fmt.Sprint(server.MustDo(b, "INFO"))

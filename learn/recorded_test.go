@@ -11,8 +11,8 @@ import (
 	"precept/store"
 )
 
-// recordLive stores a conversation as the proxy does. If method is session.ByEcho, recordLive also stores echoes: keys
-// for the random ids in the transcript, such as tool-call ids.
+// recordLive stores a conversation as the proxy does. If method is session.ByEcho, recordLive also stores echoes, which
+// are keys for the random ids in the transcript, such as the ids of tool calls.
 func (f *fixture) recordLive(namespace session.Namespace, name string, method session.Method, tr detect.Transcript) {
 	f.t.Helper()
 	id := session.NamedID(tenantA, namespace, name)
@@ -24,7 +24,7 @@ func (f *fixture) recordLive(namespace session.Namespace, name string, method se
 	x := newExchange(tenantA, name, 1, f.clock.now())
 	x.Session = id.String()
 	if !f.Offer(store.Turn{Exchange: x, Size: 100}) {
-		f.t.Fatal("Offer refused the turn")
+		f.t.Fatal("Offer(turn) = false, want true")
 	}
 	f.deliverAndCorrect()
 	if method != session.ByEcho {
@@ -51,8 +51,8 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		namespace session.Namespace
 		name      string
 		method    session.Method
-		live      string // recorded session's transcript
-		past      string // imported transcript
+		live      string // transcript of the session that the proxy has recorded
+		past      string // transcript that the test imports
 		want      learn.ImportCounts
 	}{
 		"same agent session id":                       {session.NamespaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
@@ -99,6 +99,6 @@ func TestImportSkipsSessionRecordedAfterPreviousImport(t *testing.T) {
 		f.recordLive(session.NamespaceSession, "x", session.ByNew, recorded)
 	}
 	if !slices.Equal(skipped, []int{0, 1}) {
-		t.Errorf("transcripts skipped by the two imports = %v, want [0 1]", skipped)
+		t.Errorf("numbers of transcripts that the two imports skip: got %v, want [0 1]", skipped)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"precept/learn"
 )
 
-// addRewardedSessions closes n sessions with rewards. The mean reward is higher with the lesson.
+// addRewardedSessions adds and closes n sessions with rewards. Sessions with the lesson have a higher mean reward.
 func (f *fixture) addRewardedSessions(from, n int) {
 	f.t.Helper()
 	for i := from; i < from+n; i++ {
@@ -29,7 +29,7 @@ func (f *fixture) addRewardedSessions(from, n int) {
 	f.advancePastClose()
 }
 
-// refit closes n sessions, so the learner fits the priors again.
+// refit closes n sessions with rewards, so that the learner fits the priors again.
 func (f *fixture) refit(from, n int) {
 	f.t.Helper()
 	f.Beliefs(tenantA)
@@ -63,10 +63,10 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	f.refit(0, 60)
 	before, priors := toJSON(t, f.mustReport(learn.ReportQuery{EffectHistory: true})), f.Beliefs(tenantA).Priors()
 	if len(before) < 500 || priors.Version == 0 {
-		t.Fatalf("report = %s, priors = %+v, want at least 500 bytes and fitted priors", before, priors)
+		t.Fatalf("before the restart: got the report %s and the priors %+v, want a report of at least 500 bytes and fitted priors", before, priors)
 	}
 	if st := f.Beliefs(tenantA).TrialCounters().Stats("look-twice@0123456789ab"); st.Maxima.LogEHelps == 0 && st.Maxima.LogEHarms == 0 {
-		t.Errorf("before the restart: LogEHelps = %v, LogEHarms = %v, want at least one above 0", st.Maxima.LogEHelps, st.Maxima.LogEHarms)
+		t.Errorf("maxima before the restart: got LogEHelps = %v, LogEHarms = %v, want at least one of them above 0", st.Maxima.LogEHelps, st.Maxima.LogEHarms)
 	}
 	counted := f.Beliefs(tenantA).PosteriorFromCounters(lookTwice)
 	for range 2 {
@@ -77,7 +77,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 		assertEqual(t, "chooser belief", f.Beliefs(tenantA).Posterior(lookTwice), counted)
 	}
 	assertEqual(t, "definition", f.mustReport(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
-	f.refit(1000, 30) // the next fit starts from the stored state
+	f.refit(1000, 30) // the next fit must continue from the stored state
 	assertEqual(t, "next priors version", f.Beliefs(tenantA).Priors().Version, priors.Version+1)
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }
@@ -94,7 +94,7 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	f = f.reopen(nil)
 	got := f.Beliefs(tenantA).TrialCounters().Stats("look-twice@0123456789ab")
 	if got.Maxima.LogEHelps < before.Maxima.LogEHelps || got.Maxima.LogEHarms < before.Maxima.LogEHarms || before.Maxima.LogEHelps <= 0 {
-		t.Errorf("LogEHelps = %v, LogEHarms = %v, want at least %v (above 0) and %v", got.Maxima.LogEHelps, got.Maxima.LogEHarms, before.Maxima.LogEHelps, before.Maxima.LogEHarms)
+		t.Errorf("maxima after the correction and the restart: got LogEHelps = %v, LogEHarms = %v, want at least %v (which must be above 0) and %v as before", got.Maxima.LogEHelps, got.Maxima.LogEHarms, before.Maxima.LogEHelps, before.Maxima.LogEHarms)
 	}
 }
 
@@ -104,13 +104,13 @@ func TestOtherReplicasPriorsAreAdopted(t *testing.T) {
 	published := bandit.DefaultPriors()
 	published.Version, published.MeanEffect = 7, .0123
 	f.Beliefs(tenantA)
-	f.RefitAfter(tenantA, 30) // reads the tenant before the other replica publishes
+	f.RefitAfter(tenantA, 30) // so that this replica reads the tenant before the other replica publishes priors
 	data, err := json.Marshal(published)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if ok, err := f.backend.backend.PutPriors(f.ctx(), tenantA, 0, data); !ok || err != nil {
-		t.Fatalf("PutPriors = %v, %v, want true and no error", ok, err)
+		t.Fatalf("PutPriors: got %v, error %v, want true and no error", ok, err)
 	}
 	f.refit(0, 30)
 	assertEqual(t, "priors in use", f.Beliefs(tenantA).Priors(), published)
@@ -129,7 +129,7 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	assertEqualList(t, "failures", f.takeFailures(), []string{"refit"})
 	f.refit(1000, 30)
 	if v := f.Beliefs(tenantA).Priors().Version; v == 0 {
-		t.Error("priors version after the second fit = 0, want above 0")
+		t.Error("version of the priors after the second fit: got 0, want above 0")
 	}
 }
 
@@ -175,7 +175,7 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	assertEqual(t, "provisional report counts after close", counts(row(f.mustReport(learn.ReportQuery{Provisional: true}))), provisional)
 	f.backend.failNext("due", 1, errDown)
 	if _, err := f.Report(f.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
-		t.Error("Report error after a failed open session read = nil, want an error")
+		t.Error("Report after open sessions could not be read: got no error, want an error")
 	}
 }
 

@@ -12,7 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// closeAfterOther lets otherReplica close the sessions after f reads them and before f settles them.
+// closeAfterOther closes the due sessions on f. After f has read the sessions, and before f settles them, otherReplica
+// closes them.
 func (f *fixture) closeAfterOther(otherReplica *fixture) {
 	f.t.Helper()
 	first := true
@@ -24,7 +25,7 @@ func (f *fixture) closeAfterOther(otherReplica *fixture) {
 	}
 	f.closeDue(f.ctx())
 	if first {
-		f.t.Fatal("closeDue settled no session")
+		f.t.Fatal("closeDue did not call Settle, want a call while sessions are due")
 	}
 }
 
@@ -46,18 +47,19 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 	replica.recomputeRewards(t.Context())
 	for _, op := range replica.backend.takeCalls() {
 		if op == "write" || op == "samples" || op == "settle" {
-			t.Errorf("the second replica called %q after the close, want no write", op)
+			t.Errorf("the second replica called %q after the other replica had closed the session, want no write", op)
 		}
 	}
-	assertEqual(t, "version after a correction pass", replica.settledState(id).Version, version)
-	otherReplica.postFeedback(tenantA, id, score("late", 0)) // found in the search for unsettled sessions
+	assertEqual(t, "settled state's version after a correction pass", replica.settledState(id).Version, version)
+	otherReplica.postFeedback(tenantA, id, score("late", 0)) // the replica finds this feedback when it searches for unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())
-	assertEqual(t, "version after late feedback", replica.settledState(id).Version, version+1)
+	assertEqual(t, "settled state's version after late feedback", replica.settledState(id).Version, version+1)
 }
 
-// Reading one session after the other takes too long if Redis is far away.
+// A replica must read several sessions at the same time, because reading them one after the other takes too long if
+// Redis is far away.
 func TestFleetReadsClosingSessionsInParallel(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -79,16 +81,17 @@ func TestFleetReadsClosingSessionsInParallel(t *testing.T) {
 		select {
 		case <-bothRead[op]:
 		case <-time.After(10 * time.Second):
-			t.Errorf("%s: no second call during the first", op)
+			t.Errorf("%s: timed out waiting for a second call during the first call", op)
 		}
 	}
 	replica.closeDue(t.Context())
 	for _, id := range ids {
-		assertEqual(t, "version", replica.settledState(id).Version, 1)
+		assertEqual(t, "version of the settled state", replica.settledState(id).Version, 1)
 	}
 }
 
-// If the replica with the session has stopped, another replica closes the session a few intervals later.
+// The replica that has a session in memory closes the session. If this replica has stopped, another replica closes the
+// session a few intervals later.
 func TestReplicaWithSessionInMemoryClosesFirst(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -100,15 +103,15 @@ func TestReplicaWithSessionInMemoryClosesFirst(t *testing.T) {
 	otherReplica.closeDue(t.Context())
 	for _, op := range otherReplica.backend.takeCalls() {
 		if op == "samples" || op == "settle" {
-			t.Errorf("the other replica called %q, want no sample write and no settlement", op)
+			t.Errorf("the other replica called %q while the first replica had the session in memory, want no write of samples and no settlement", op)
 		}
 	}
 	replica.closeDue(t.Context())
-	assertEqual(t, "first session's version", replica.settledState(first).Version, 1)
+	assertEqual(t, "version of the first session's settled state", replica.settledState(first).Version, 1)
 
 	second := replica.addSession("second", trial.Assignment{Decided: true, Day: 22740})
 	replica.stop()
 	replica.clock.add(closeAge + time.Minute)
 	otherReplica.closeDue(t.Context())
-	assertEqual(t, "second session's version", otherReplica.settledState(second).Version, 1)
+	assertEqual(t, "version of the second session's settled state", otherReplica.settledState(second).Version, 1)
 }

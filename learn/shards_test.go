@@ -24,21 +24,21 @@ import (
 	"precept/store/storetest"
 )
 
-// shardedTraffic sends numbered sessions to a store. A session's content depends only on its number.
+// shardedTraffic sends numbered sessions to a store. The content of a session depends only on its number.
 type shardedTraffic struct {
 	t           *testing.T
-	first       int // first session's number
-	end         int // number after the last session
+	first       int // number of the first session
+	end         int // number of the last session plus 1
 	text        string
 	between     func(done int) // called before each batch
-	part, parts int            // send only the batches part, part+parts, part+2*parts, ...; if parts is 0, send all
+	part, parts int            // send sends only the batches part, part+parts, part+2*parts and so on, or all batches if parts is 0
 }
 
 const trafficBatch = 20
 
 func trafficStart() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
-// send retries calls that fail because the store is unavailable.
+// send sends the sessions. It repeats a call that fails because the store is unavailable, for at most a minute.
 func (x shardedTraffic) send(s *redis.Store) {
 	x.t.Helper()
 	retry := func(name string, call func() error) {
@@ -49,7 +49,7 @@ func (x shardedTraffic) send(s *redis.Store) {
 				return
 			}
 			if !errors.Is(err, session.ErrUnavailable) || time.Now().After(end) {
-				x.t.Fatalf("%s failed: %v", name, err)
+				x.t.Fatalf("error from %s: %v", name, err)
 			}
 		}
 	}
@@ -100,14 +100,14 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// readReportAndCounts returns the report, and the stored value counts as text. The test fails if a sample is stored
-// twice.
+// readReportAndCounts returns the report, and as text the numbers of stored values. It fails the test if a sample is
+// stored twice.
 func readReportAndCounts(t *testing.T, s *redis.Store) (report, counts string) {
 	t.Helper()
 	now := func() time.Time { return trafficStart().Add(time.Hour) }
 	learner, err := learn.Open(t.Context(), learn.Options{
 		Now: now, Backend: s, Fleet: s, Guard: guard.New(guard.Options{Now: now}), Reward: feedback.Definition{CloseAfter: 24 * time.Hour, Tiers: []int{1, 2, 3}},
-		OnFailure: func(step label.Step, err error) { t.Errorf("step %s: %v", step, err) },
+		OnFailure: func(step label.Step, err error) { t.Errorf("the learner's step %s failed: %v", step, err) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -131,14 +131,15 @@ func readReportAndCounts(t *testing.T, s *redis.Store) (report, counts string) {
 	}
 	for id, n := range seen {
 		if n != 1 {
-			t.Errorf("sample %s is stored %d times, want once", id, n)
+			t.Errorf("copies of sample %s in the store: got %d, want 1", id, n)
 		}
 	}
 	return string(data), fmt.Sprint(stats, len(seen))
 }
 
-// While the test sends sessions to a Cluster, a node is killed and slots move to other nodes. Before that, each node's
-// keys and memory are within 15% of the mean.
+// While the test sends sessions to a Redis Cluster, it kills a node, and moves slots to other nodes. The report must be
+// the same as from a single Redis server. Before the kill, the test also checks that the nodes have similar numbers of
+// keys and similar memory use.
 func TestClusterReportEqualsSingleServerReport(t *testing.T) {
 	sessions := 600
 	if n, err := strconv.Atoi(os.Getenv("PRECEPT_TEST_SHARD_SESSIONS")); err == nil {
@@ -149,7 +150,7 @@ func TestClusterReportEqualsSingleServerReport(t *testing.T) {
 	shardedTraffic{t: t, end: sessions, text: text}.send(single)
 	wantReport, wantCounts := readReportAndCounts(t, single)
 	if len(wantReport) < 5000 {
-		t.Fatalf("server report has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
+		t.Fatalf("size of the single server's report: got %d bytes, want at least 5000, in the report %s", len(wantReport), wantReport)
 	}
 	for _, nodes := range []int{3, 6} {
 		t.Run(fmt.Sprint(nodes, " nodes"), func(t *testing.T) {
@@ -166,7 +167,7 @@ func TestClusterReportEqualsSingleServerReport(t *testing.T) {
 					assertBalance(t, cluster, emptyBytes)
 					faults.Go(func() {
 						cluster.Nodes[1].Kill()
-						time.Sleep(300 * time.Millisecond) // calls fail in the meantime
+						time.Sleep(300 * time.Millisecond) // long enough for calls to fail while the node is down
 						if err := cluster.Nodes[1].Start(); err != nil {
 							t.Error(err)
 						}
@@ -183,16 +184,17 @@ func TestClusterReportEqualsSingleServerReport(t *testing.T) {
 			faults.Wait()
 			gotReport, gotCounts := readReportAndCounts(t, s)
 			if gotCounts != wantCounts {
-				t.Errorf("stored value counts: got %s, want %s", gotCounts, wantCounts)
+				t.Errorf("numbers of stored values: got %s, want %s", gotCounts, wantCounts)
 			}
 			if gotReport != wantReport {
-				t.Errorf("cluster report:\n%s\nwant\n%s", gotReport, wantReport)
+				t.Errorf("report from the cluster: got\n%s\nwant\n%s", gotReport, wantReport)
 			}
 		})
 	}
 }
 
-// moveShards moves half the shards (one slot each) to another node. Each shard has one key that ends in :all:t.
+// moveShards moves half of a node's shards to another node. Each shard is one slot, and has one key that ends in
+// :all:t.
 func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	list, err := from.Do("KEYS", "*:all:t")
 	if err != nil {
@@ -211,8 +213,8 @@ func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	return nil
 }
 
-// assertBalance checks that each node's keys and added memory are within 15% of the mean. emptyBytes is the memory
-// before the test.
+// assertBalance fails the test unless each node's number of keys and its growth in memory are within 15% of the mean
+// over all nodes. The argument emptyBytes has each node's memory use before the test.
 func assertBalance(t *testing.T, c *storetest.Cluster, emptyBytes []float64) {
 	t.Helper()
 	keys, bytes := make([]float64, len(c.Nodes)), make([]float64, len(c.Nodes))
@@ -228,7 +230,7 @@ func assertBalance(t *testing.T, c *storetest.Cluster, emptyBytes []float64) {
 		mean := sum / float64(len(list))
 		for i, v := range list {
 			if math.Abs(v/mean-1) > .15 {
-				t.Errorf("node %d has %.0f %s, want within 15%% of the mean %.0f; all nodes: %.0f", i, v, unit, mean, list)
+				t.Errorf("node %d: got %.0f %s, want a number within 15%% of the mean %.0f (all nodes: %.0f)", i, v, unit, mean, list)
 			}
 		}
 		t.Logf("%s by node: %.0f", unit, list)

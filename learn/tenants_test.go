@@ -27,7 +27,7 @@ func TestTenantsInMemoryAreBounded(t *testing.T) {
 		t.Errorf("tenants in memory: got %d, want at most %d", n, learn.MaxTenants)
 	}
 	if held, _ := f.TenantState(tenantA); held {
-		t.Fatal("the first tenant was not evicted")
+		t.Fatal("the first tenant is still in memory after 20,000 other tenants, want it evicted")
 	}
 	f.Beliefs(tenantA)
 	for held, read := f.TenantState(tenantA); held && !read; held, read = f.TenantState(tenantA) {
@@ -49,7 +49,7 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	f.clock.add(learn.TenantIdle / 2)
 	f.LoadAndEvict(f.ctx())
 	if held, _ := f.TenantState(tenantA); !held {
-		t.Fatal("the tenant was evicted after half the idle time")
+		t.Fatal("the tenant was evicted after half the idle time, want it in memory")
 	}
 	passIdleTime := func() {
 		for range 2 {
@@ -59,16 +59,16 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	}
 	passIdleTime()
 	if held, read := f.TenantState(tenantA); !held || !read {
-		t.Fatalf("only tenant after the idle time: in memory = %v, read from the backend = %v, want true and true", held, read)
+		t.Fatalf("the only tenant after the idle time: got in memory = %v, read from the backend = %v, want true and true", held, read)
 	}
 	for i := range learn.MinTenants {
 		f.Beliefs(fmt.Sprint("tenant", i))
 	}
 	passIdleTime()
 	if held, _ := f.TenantState(tenantA); held {
-		t.Fatal("the idle tenant was not evicted, although memory holds more than MinTenants")
+		t.Fatal("the idle tenant is still in memory, want it evicted, because more than MinTenants tenants are in memory")
 	}
-	assertEqual(t, "open reward refers to the evicted beliefs", f.HasReferences(tenantA), false)
+	assertEqual(t, "the open session's reward refers to the evicted beliefs", f.HasReferences(tenantA), false)
 	f.Beliefs(tenantA)
 	f.LoadAndEvict(f.ctx())
 	assertEqual(t, "belief after the eviction", f.Beliefs(tenantA).Posterior(lookTwice), before)
@@ -77,7 +77,7 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 	assertEqual(t, "open sessions with a reward", f.CountProvisional(), 0)
 }
 
-// The learner calls LoadAndEvict 20 times a second, so one call must not check all tenants.
+// The learner calls LoadAndEvict 20 times a second, so a single call must not check all tenants.
 func TestTenantIsCheckedOncePerIdleTime(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

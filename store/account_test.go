@@ -17,9 +17,10 @@ import (
 	"precept/store"
 )
 
-// Turn 1 ends, turn 3 is abandoned, and turns 2 and 4 are in progress at the crash. The next start stores stubs
-// (incomplete exchanges without content) for turns 2 and 4; further crashes change nothing. Accounts are compared as
-// "admitted = stored + spooled + incomplete + dropped". An abandoned turn is dropped as bad.
+// Turn 1 ends, turn 3 is abandoned, and turns 2 and 4 are in progress at the crash. The next start must store stubs
+// (incomplete exchanges without content) for turns 2 and 4, and more crashes must change nothing. The expected accounts
+// have the format "admitted = stored + spooled + incomplete + dropped". The account counts an abandoned turn as dropped
+// with the reason "bad".
 func TestCrashStoresOpenTurnsAsStubs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -51,7 +52,7 @@ func TestCrashStoresOpenTurnsAsStubs(t *testing.T) {
 	}
 	for i := range list {
 		if x := list[i]; x.Outcome == sample.Incomplete && (len(x.New) > 0 || x.Reply.Text != "" || x.SessionName != "s" || x.Model != "m-1") {
-			t.Errorf("stored stub = %+v, want the session and the model, but no content", x)
+			t.Errorf("stored stub: got %+v, want the name of the session and the model, but no content", x)
 		}
 	}
 }
@@ -60,7 +61,7 @@ func TestAccountCountsEachTurnOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		end  func(f *fixture, x *sample.Exchange, start *store.TurnStart)
-		want string // account: admitted = stored + spooled + incomplete + dropped
+		want string // the expected account: admitted = stored + spooled + incomplete + dropped
 	}{
 		"offered": {func(f *fixture, x *sample.Exchange, start *store.TurnStart) { f.endTurn(x, start) }, "1 = 1 + 0 + 0"},
 		"abandoned twice": {func(f *fixture, _ *sample.Exchange, start *store.TurnStart) {
@@ -103,7 +104,7 @@ func TestAccountCountsEachTurnOnce(t *testing.T) {
 				f.checkMemoryIsFree()
 				f = f.restart(nil)
 				f.deliver()
-				// After a crash, a turn in progress is incomplete instead of spooled.
+				// After a crash, the account counts a turn in progress as incomplete instead of spooled.
 				want := strings.Replace(tc.want, "0 + 1 + 0", "0 + 0 + 1", 1)
 				checkAccount(t, "account after a crash", f.account(true), want)
 			})
@@ -111,8 +112,8 @@ func TestAccountCountsEachTurnOnce(t *testing.T) {
 	}
 }
 
-// A turn in progress has a stub in the outbox, with the session's name. If the turn reads a file in the opt-out list,
-// the stub is erased.
+// While a turn is in progress, the outbox contains a stub with the session's name. If the turn reads a file that the
+// opt-out list contains, the store must erase the stub.
 func TestOptOutErasesStub(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -135,8 +136,8 @@ func TestOptOutErasesStub(t *testing.T) {
 	checkList(t, "other session's stored turns", f.storedTurns("madagascar"), []string{"1 complete"})
 }
 
-// The crash comes after the opted-out turn has ended, and before the backend stores anything. The next start erases the
-// stub.
+// The crash comes after the opted-out turn has ended, but before the backend has stored anything. The next start must
+// erase the turn's stub.
 func TestOptOutErasesStubAfterCrash(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -165,7 +166,7 @@ func TestAccountCountsConcurrentTurnsOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for w := range workers {
 			all.Go(func() {
-				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // reproducible by seed
+				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // the seed makes the test reproducible
 				for i := range turns {
 					x, start := f.startTurn(fmt.Sprint("s", w), i+1)
 					for range rnd.IntN(3) {
@@ -202,14 +203,14 @@ func TestAccountCountsConcurrentTurnsOnce(t *testing.T) {
 
 func TestReadAccountWorksWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // small, so that the outbox often deletes delivered rows
+	f := newFixture(t, func(o *store.Options) { o.Queue.MaxBytes = 256 << 10 }) // so small that the outbox often deletes delivered rows
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		for last := (store.Account{}); ; {
 			b := readAccount(t, f.options.Queue.Path, true)
 			if b.Admitted < last.Admitted || b.Stored < last.Stored || len(b.Dropped) > 0 || b.Incomplete > 0 {
-				t.Errorf("account while the store writes: got %+v after %+v, want Admitted and Stored not to decrease, nothing dropped or incomplete", b, last)
+				t.Errorf("account while the store writes: got %+v after %+v, want Admitted and Stored at least as high as before, and no dropped or incomplete exchanges", b, last)
 				return
 			}
 			last = b
@@ -241,7 +242,7 @@ func TestOpenDeliversOldSpoolDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
-		t.Error("ReadAccount(directory with an earlier release's spool) error = nil, want an error")
+		t.Error("ReadAccount(directory that an earlier release has used) error = nil, want an error")
 	}
 	f := openFixture(t, dir, &clock{manual: startTime}, nil)
 	f.deliver()

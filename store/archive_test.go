@@ -16,7 +16,8 @@ import (
 	"precept/store"
 )
 
-// writeSessions writes the sessions s0, s1 and so on into the backend. change may be nil.
+// writeSessions writes n sessions, named s0, s1 and so on, to the backend. If change is not nil, change edits each
+// session's record.
 func (f *fixture) writeSessions(n int, change func(i int, rec *session.Record)) {
 	f.t.Helper()
 	var b session.Batch
@@ -93,31 +94,31 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 		checkEqual(t, fmt.Sprintf("sessions on all pages of %+v", q), len(seen), want)
 	}
 	if _, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"}); !errors.Is(err, session.ErrUnknownPosition) {
-		t.Errorf(`Browse(After: "x") error = %v, want session.ErrUnknownPosition`, err)
+		t.Errorf(`Browse(After: "x"): got error %v, want session.ErrUnknownPosition`, err)
 	}
 	if list, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: "them"}); err != nil || len(list.Sessions) != 0 {
-		t.Errorf("Browse(another tenant) = %d sessions, %v, want 0, nil", len(list.Sessions), err)
+		t.Errorf("Browse(another tenant): got %d sessions, error %v, want 0 sessions and no error", len(list.Sessions), err)
 	}
 }
 
 func TestBrowseLimitsRowsRead(t *testing.T) {
 	t.Parallel()
-	const scan, search = 5000, 1000 // rows read per query, without and with a text search
+	const scan, search = 5000, 1000 // how many rows a query reads without a text search, and with one
 	f := newFixture(t, nil)
 	f.writeSessions(scan+500, nil)
 	list := f.browse(store.SessionQuery{Agent: "nobody"})
 	if len(list.Sessions) != 0 || list.Next == "" || list.RowsRead < scan || list.RowsRead > scan+store.MaxRows || list.OldestStart == nil {
-		t.Fatalf("Browse without a match: %d sessions, RowsRead = %d, Next = %q, OldestStart = %v, want 0 sessions, RowsRead = %d to %d, and Next and OldestStart set",
+		t.Fatalf("first page without a match: got %d sessions, RowsRead = %d, Next = %q, OldestStart = %v, want 0 sessions, RowsRead = %d to %d, and Next and OldestStart set",
 			len(list.Sessions), list.RowsRead, list.Next, list.OldestStart, scan, scan+store.MaxRows)
 	}
 	checkEqual(t, "start of the newest session read", list.NewestStart.Sub(f.clock.now()), (scan+499)*time.Second)
 	list = f.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.RowsRead == 0 {
-		t.Errorf("last page without a match: RowsRead = %d, Next = %q, want RowsRead > 0 and no Next", list.RowsRead, list.Next)
+		t.Errorf("last page without a match: got RowsRead = %d, Next = %q, want RowsRead > 0 and an empty Next", list.RowsRead, list.Next)
 	}
 	list = f.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.RowsRead > search+store.DefaultRows {
-		t.Errorf("text search without a match: RowsRead = %d, Next = %q, want RowsRead <= %d and Next set", list.RowsRead, list.Next, search+store.DefaultRows)
+		t.Errorf("text search without a match: got RowsRead = %d, Next = %q, want RowsRead <= %d and Next set", list.RowsRead, list.Next, search+store.DefaultRows)
 	}
 }
 
@@ -147,7 +148,7 @@ func TestBrowseFiltersByVerdictRewardAndName(t *testing.T) {
 	checkEqual(t, "sessions with an unknown name", len(f.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
-// playMixedSession plays a session with a failed call, an inserted lesson, a loop warning and a withheld lesson.
+// playMixedSession plays a session with a failed tool call, an inserted lesson, a loop warning and a withheld lesson.
 func (f *fixture) playMixedSession(name string) *conversation {
 	c := f.newConversation(name)
 	c.sendTurn(1, func(x *sample.Exchange) {
@@ -182,7 +183,7 @@ func (f *fixture) playMixedSession(name string) *conversation {
 	return c
 }
 
-// removeTurnBlocks removes the blocks added by conversation.sendTurn.
+// removeTurnBlocks removes the inserted blocks that conversation.sendTurn has added.
 func (c *conversation) removeTurnBlocks() {
 	c.fixture.change(c.id, store.DecisionsChanged, func(rec *session.Record) {
 		rec.Lessons.Blocks = slices.DeleteFunc(rec.Lessons.Blocks, func(b session.Block) bool { return b.Text == "x" })
@@ -193,7 +194,7 @@ func (c *conversation) removeTurnBlocks() {
 
 func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	t.Parallel()
-	const maxTextBytes = 32 << 10 // shown bytes per text
+	const maxTextBytes = 32 << 10 // how many bytes of a text a transcript shows
 	f := newFixture(t, nil)
 	c := f.playMixedSession("story")
 	c.sendTurn(3, func(x *sample.Exchange) {
@@ -224,40 +225,40 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	checkEqual(t, "tool result's outcome, tool and call id", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
 	loop := tr.TurnItems[1].Entries[0]
 	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
-		t.Errorf("loop warning entry = %+v, want Loop = true and a redacted text", loop)
+		t.Errorf("loop warning entry: got %+v, want Loop = true and the secret in Text redacted", loop)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
 	checkEqual(t, "withheld lesson's slugs, propensity and reason", fmt.Sprint(withheld.Slugs, withheld.Propensity, " ", withheld.Why), "[kept-back] 0.7 withheld")
 	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > maxTextBytes || last.CutBytes != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
-		t.Errorf("%d-byte text: len(Text) = %d, CutBytes = %d, valid = %v, want Text with 1 to %d bytes not cut inside a character, and the omitted byte count in CutBytes",
+		t.Errorf("transcript entry for a %d-byte text: got len(Text) = %d, CutBytes = %d, valid as a JSON string = %v, want 1 to %d bytes that do not end inside a character, and the number of omitted bytes in CutBytes",
 			2*maxTextBytes, len(last.Text), last.CutBytes, json.Valid([]byte(`"`+last.Text+`"`)), maxTextBytes)
 	}
-	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1) // the rater's latest score
+	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1) // the score in the rater's latest feedback
 	checkEqual(t, "Decides in both feedback entries", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
 	if tr.Rewarded.Counted != nil {
-		t.Error("open session: Rewarded.Counted is set, want nil")
+		t.Error("Rewarded.Counted of an open session is set, want nil")
 	}
 	rest, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 2)
 	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
-		t.Errorf("Transcript from turn 3: TurnItems = %+v, Next = %d, err = %v, want only turn 3 with 2 entries, and Next = 3", rest.TurnItems, rest.Next, err)
+		t.Errorf("transcript from turn 3: got TurnItems = %+v, Next = %d, error %v, want only turn 3 with 2 entries, and Next = 3", rest.TurnItems, rest.Next, err)
 	}
 	afterLast, err := f.archive.Transcript(f.t.Context(), tenantA, c.id.String(), 99)
 	if err != nil || len(afterLast.TurnItems) != 0 || afterLast.Next != 3 {
-		t.Errorf("Transcript from turn 100: %d turns, Next = %d, err = %v, want 0 turns and Next = 3", len(afterLast.TurnItems), afterLast.Next, err)
+		t.Errorf("transcript from turn 100: got %d turns, Next = %d, error %v, want 0 turns and Next = 3", len(afterLast.TurnItems), afterLast.Next, err)
 	}
 	shown, err := f.archive.InsertedText(f.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
 	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
-		t.Errorf("Block = %q, %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
+		t.Errorf("InsertedText: got %q, error %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
 	}
 	if other, err := f.archive.InsertedText(f.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
-		t.Errorf("Block(lesson not in the session) = %q, %v, want an empty text, nil", other, err)
+		t.Errorf("InsertedText(lesson that is not in the session): got %q, error %v, want an empty string and no error", other, err)
 	}
 	if _, err := f.archive.InsertedText(f.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("Block(another tenant) error = %v, want store.ErrNoSession", err)
+		t.Errorf("InsertedText(another tenant): got error %v, want store.ErrNoSession", err)
 	}
 	if _, err := f.archive.Transcript(f.t.Context(), "them", "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("Transcript(another tenant) error = %v, want store.ErrNoSession", err)
+		t.Errorf("Transcript(another tenant): got error %v, want store.ErrNoSession", err)
 	}
 }
 
@@ -268,7 +269,7 @@ func TestBrowseSearchesTextToolsAndErrors(t *testing.T) {
 	f.newConversation("other").sendTurn(1, nil)
 	for _, tc := range []struct {
 		query    store.SessionQuery
-		sessions string // names of the found sessions
+		sessions string // names of the sessions that the query finds
 		hit      string // turn, role and excerpt of the first hit
 	}{
 		{store.SessionQuery{Text: store.TextQuery{Words: "flaky</B> BUILD"}}, "story", "1 user Fix the <b>Flaky</b> build"},
@@ -288,7 +289,7 @@ func TestBrowseSearchesTextToolsAndErrors(t *testing.T) {
 	}
 }
 
-// Agent and tenant opt-outs hide stored sessions, and path opt-outs hide stored turns.
+// An opt-out of an agent or a tenant hides stored sessions, and an opt-out of a path hides stored turns.
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -303,7 +304,7 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	setOptOut(nil, []string{"cod*"}, nil)
 	checkEqual(t, "opted-out agent's listed sessions", len(f.browse(store.SessionQuery{}).Sessions), 0)
 	if _, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("Transcript(opted-out agent) error = %v, want store.ErrNoSession", err)
+		t.Errorf("Transcript(opted-out agent's session): got error %v, want store.ErrNoSession", err)
 	}
 	checkEqual(t, "opted-out agent's sessions found by name", len(f.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
 	setOptOut(nil, nil, []string{tenantA})
@@ -311,13 +312,14 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	setOptOut([]string{"make"}, nil, nil)
 	tr, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0)
 	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
-		t.Errorf("Transcript(turn with an opted-out path): TurnItems = %+v, err = %v, want a hidden turn without entries", tr.TurnItems, err)
+		t.Errorf("transcript of a turn with an opted-out path: got TurnItems = %+v, error %v, want a hidden turn without entries", tr.TurnItems, err)
 	}
 	checkEqual(t, "sessions found by an opted-out turn's text", len(f.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// A session's task comes from the first exchange. A new opt-out pattern hides that exchange, and with it the task in
-// the transcript. The session list does not read tool calls, and hides every task stored under other opt-out patterns.
+// A session's task comes from the first exchange. If a new opt-out pattern hides this exchange, the transcript no
+// longer shows the task. The session list does not read tool calls, so the list hides every task that was stored under
+// other opt-out patterns.
 func TestLaterOptOutHidesTask(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -342,14 +344,15 @@ func TestLaterOptOutHidesTask(t *testing.T) {
 	}
 	f.store.SetOptOut(o)
 	if after := transcriptTask(); before == "" || after != "" {
-		t.Errorf("task in the transcript: %q before the opt-out and %q after, want a task before and none after", before, after)
+		t.Errorf("task in the transcript: got %q before the opt-out and %q after, want a task before and none after", before, after)
 	}
 	if after := listedTask(); listedBefore == "" || after != "" {
-		t.Errorf("task in the session list: %q before the opt-out and %q after, want a task before and none after", listedBefore, after)
+		t.Errorf("task in the session list: got %q before the opt-out and %q after, want a task before and none after", listedBefore, after)
 	}
 }
 
-// Transcript cuts long texts and returns at most TurnsShown turns; EachPart returns full texts in several parts.
+// Transcript cuts long texts and returns at most TurnsShown turns. EachPart returns all turns with their full texts, in
+// several parts.
 func TestEachPartReturnsFullTexts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -367,7 +370,7 @@ func TestEachPartReturnsFullTexts(t *testing.T) {
 	err := f.archive.EachPart(t.Context(), tenantA, "story", func(part *store.Transcript) error {
 		parts++
 		if part.From != read || part.Exchanges != turns {
-			t.Errorf("transcript part %d: From = %d, Exchanges = %d, want %d, %d", parts, part.From, part.Exchanges, read, turns)
+			t.Errorf("transcript part %d: got From = %d, Exchanges = %d, want From = %d, Exchanges = %d", parts, part.From, part.Exchanges, read, turns)
 		}
 		for i := range part.TurnItems {
 			for k := range part.TurnItems[i].Entries {
@@ -378,7 +381,7 @@ func TestEachPartReturnsFullTexts(t *testing.T) {
 		return nil
 	})
 	if err != nil || parts != 2 || read != turns || longest < long {
-		t.Errorf("EachPart: %d parts, %d exchanges, longest text %d bytes, err = %v, want 2 parts, %d exchanges, longest text >= %d bytes", parts, read, longest, err, turns, long)
+		t.Errorf("EachPart: got %d parts, %d exchanges, a longest text of %d bytes, error %v, want 2 parts, %d exchanges, a longest text of at least %d bytes, and no error", parts, read, longest, err, turns, long)
 	}
 }
 
@@ -401,7 +404,7 @@ func TestBrowseSamplesFiltersNewestFirst(t *testing.T) {
 	}
 	all := browseSamples(store.SampleQuery{})
 	if len(all.Samples) != 5 || !slices.IsSortedFunc(all.Samples, func(a, b store.SampleItem) int { return b.Sample.CreatedAt.Compare(a.Sample.CreatedAt) }) {
-		t.Fatalf("BrowseSamples without a filter: %d samples, want 5, newest first", len(all.Samples))
+		t.Fatalf("BrowseSamples without a filter: got %d samples, want 5 samples, the newest first", len(all.Samples))
 	}
 	good := browseSamples(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
 	checkEqual(t, "samples with quality good", len(good.Samples), 2)

@@ -17,7 +17,7 @@ import (
 // batchTurns is the number of turns per delivery.
 const batchTurns = 500
 
-// offerBatch offers the n-th batch: batchTurns turns with about size bytes in 50 sessions.
+// offerBatch offers the n-th batch: batchTurns turns in 50 sessions, each turn with about size bytes.
 func (f *fixture) offerBatch(n, size int) {
 	f.t.Helper()
 	text := strings.Repeat("The shed is painted. ", size/20)
@@ -68,7 +68,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkRecover measures opening a store with a backlog of 10,000 turns, 6 KiB each, and delivering the backlog.
+// BenchmarkRecover measures opening a store that has a backlog of 10,000 turns of 6 KiB, and delivering this backlog.
 func BenchmarkRecover(b *testing.B) {
 	f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
 	f.backend.failWrites()
@@ -114,12 +114,12 @@ func BenchmarkNewText(b *testing.B) {
 	checkEqual(b, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), int64(b.N))
 }
 
-// readSources returns tool results with source files, at least size bytes in total.
+// readSources returns tool results that contain source files, with at least size bytes in total.
 func readSources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	tb.Helper()
 	names, err := filepath.Glob("../*/*.go")
 	if err != nil || len(names) == 0 {
-		tb.Fatalf("Glob = %d source files, %v, want at least 1", len(names), err)
+		tb.Fatalf("source files found by Glob: got %d, error %v, want at least 1", len(names), err)
 	}
 	for i := 0; bytes < size; i++ {
 		text, err := os.ReadFile(names[i%len(names)])
@@ -151,7 +151,7 @@ func BenchmarkReadSession(b *testing.B) {
 			f.deliver()
 			for b.Loop() {
 				if n := f.readExchanges(id); n != 20 {
-					b.Fatalf("read %d exchanges, want 20", n)
+					b.Fatalf("exchanges in the session: got %d, want 20", n)
 				}
 			}
 		})

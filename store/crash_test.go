@@ -16,12 +16,12 @@ import (
 	"precept/store"
 )
 
-// The test simulates a crash before every backend call and after every delivery. After each crash, the next start
-// stores every turn that the account counts, exactly once.
+// The test simulates a crash before each backend call and after each delivery. After each crash, the next start must
+// store each turn in the account exactly once.
 func TestCrashLosesNoCountedTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
-	var copies []string // one for each crash
+	var copies []string // a copy of the directory for each crash
 	crash := func() { copies = append(copies, copyDir(t, f.dir)) }
 	f.backend.onCall(func(string) { crash() })
 	deliverAndCrash := func() {
@@ -47,19 +47,19 @@ func TestCrashLosesNoCountedTurn(t *testing.T) {
 		deliverAndCrash()
 	}
 	f.backend.onCall(nil)
-	t.Logf("%d crashes", len(copies))
+	t.Logf("%d simulated crashes", len(copies))
 	last := int64(0)
 	for i, dir := range copies {
 		before := readAccount(t, outboxIn(dir), false)
 		if before.Admitted < last {
-			t.Errorf("crash %d: account = %+v: Admitted = %d, want at least %d (previous crash)", i, before, before.Admitted, last)
+			t.Errorf("crash %d: account %+v: got Admitted = %d, want at least %d as after the previous crash", i, before, before.Admitted, last)
 		}
 		last = before.Admitted
 		next := openFixture(t, dir, f.clock, nil)
 		next.deliver()
 		after := readAccount(t, outboxIn(dir), true)
 		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
-			t.Errorf("crash %d: account after the delivery = %+v, want %+v with all spooled exchanges stored and Spooled = 0", i, after, before)
+			t.Errorf("crash %d: account after the delivery: got %+v, want %+v with the spooled exchanges counted as stored and Spooled = 0", i, after, before)
 		}
 		complete, incomplete := next.outcomes("s", "open", "abandoned")
 		if complete != after.Stored || incomplete != after.Incomplete {
@@ -69,7 +69,8 @@ func TestCrashLosesNoCountedTurn(t *testing.T) {
 	}
 }
 
-// outcomes counts the stored exchanges in the sessions, and fails the test if one is stored twice.
+// outcomes counts the complete and the incomplete exchanges that are stored for the named sessions, and fails the test
+// if an exchange is stored twice.
 func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 	f.t.Helper()
 	for _, name := range names {
@@ -94,22 +95,22 @@ func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 		Stats(ctx context.Context) (map[string]int64, error)
 	}).Stats(f.t.Context())
 	if err != nil || stats["exchanges"] != complete+incomplete || stats["exchanges_ever"] != stats["exchanges"] {
-		f.t.Errorf("Stats = %v, %v, want exchanges = exchanges_ever = %d", stats, err, complete+incomplete)
+		f.t.Errorf("Stats: got %v, error %v, want exchanges = exchanges_ever = %d", stats, err, complete+incomplete)
 	}
 	return complete, incomplete
 }
 
-// turnState is a turn's state in the TestAccountMatchesBackend model.
+// turnState is the state of a turn in the model of TestAccountMatchesBackend.
 type turnState string
 
 const (
 	begun              turnState = "begun"                  // the turn is in progress
-	ended              turnState = "ended"                  // the turn was offered; a crash may lose the exchange
+	ended              turnState = "ended"                  // the turn was offered, but a crash may still lose the exchange
 	written            turnState = "written"                // the turn was offered, and is in the outbox
 	dropped            turnState = "dropped"                // the turn was abandoned or opted out
-	offeredBeforeCrash turnState = "offered before a crash" // the turn was offered before a crash: complete, a stub, or absent
+	offeredBeforeCrash turnState = "offered before a crash" // the turn was offered before a crash, and may be stored complete, as a stub, or not at all
 	stubbed            turnState = "stubbed"                // the turn was in progress at a crash, and has a stub
-	startedBeforeCrash turnState = "started before a crash" // the turn was in progress or just abandoned at a crash: a stub or absent
+	startedBeforeCrash turnState = "started before a crash" // the turn was in progress or just abandoned at a crash, and may be stored as a stub or not at all
 )
 
 type modelTurn struct {
@@ -119,9 +120,9 @@ type modelTurn struct {
 	deliveredSince bool // a delivery has run since the last state change
 }
 
-// The test runs random events: turns, deliveries, failures and crashes. At the end, the backend has each turn written
-// to the outbox, once and complete. The backend has one stub for each turn that had a stub at a crash, and no opted-out
-// turn. The account agrees with the backend.
+// The test runs random turns, deliveries, failures and crashes. At the end, each turn that was written to the outbox
+// must be in the backend exactly once and complete. Each turn that had a stub at a crash must be in the backend as one
+// stub, and no opted-out turn may be there. The account must agree with the backend.
 func TestAccountMatchesBackend(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -211,7 +212,7 @@ func TestAccountMatchesBackend(t *testing.T) {
 		f.deliverFor(2 * time.Second)
 		b := f.balancedAccount(true)
 		if b.Spooled != 0 {
-			rt.Fatalf("account after the delivery = %+v, want Spooled = 0", b)
+			rt.Fatalf("account after the delivery: got %+v, want Spooled = 0", b)
 		}
 		complete, incomplete := f.outcomes("s0", "s1", "s2")
 		if b.Stored != complete || b.Incomplete != incomplete {
@@ -233,7 +234,7 @@ func TestAccountMatchesBackend(t *testing.T) {
 				offeredBeforeCrash: {sample.Complete, sample.Incomplete, ""}, startedBeforeCrash: {sample.Incomplete, ""},
 			}[m.state]
 			if !slices.Contains(allowed, stored[m.exchange.ID]) {
-				rt.Fatalf("turn %d (state %s): stored outcome = %q, want one of %q", i+1, m.state, stored[m.exchange.ID], allowed)
+				rt.Fatalf("stored outcome of turn %d (state %s): got %q, want one of %q", i+1, m.state, stored[m.exchange.ID], allowed)
 			}
 		}
 		if t.Failed() {
@@ -242,8 +243,9 @@ func TestAccountMatchesBackend(t *testing.T) {
 	})
 }
 
-// The test damages an outbox file: up to three changed bytes, and sometimes a truncation. The store opens, stores each
-// offered exchange at most once, and stores new turns. The account has the same counts as the backend.
+// The test changes up to three bytes of an outbox file, and sometimes also truncates the file. The store must still
+// open, store each exchange that was offered before at most once, and store new turns. The account must have the same
+// counts as the backend.
 func TestDamagedOutboxCountsEachExchangeOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 12
@@ -293,11 +295,11 @@ func TestDamagedOutboxCountsEachExchangeOnce(t *testing.T) {
 		account := next.balancedAccount(true)
 		complete, incomplete := next.outcomes("s", "open")
 		if account.Stored != complete || account.Incomplete != incomplete || account.Spooled != 0 {
-			rt.Fatalf("stored exchanges: %d complete and %d incomplete, account %+v, want the same counts in the account and Spooled = 0", complete, incomplete, account)
+			rt.Fatalf("stored exchanges: got %d complete and %d incomplete, and the account %+v, want the same counts in the account and Spooled = 0", complete, incomplete, account)
 		}
 		list := next.storedTurns("s")
 		if !slices.Contains(list, fmt.Sprint(turns+1, " complete")) || complete > turns+1 || incomplete > turns {
-			rt.Fatalf("session s: stored turns = %q (%d complete and %d incomplete exchanges), want turn %d complete, at most %d complete and %d incomplete", list, complete, incomplete, turns+1, turns+1, turns)
+			rt.Fatalf("stored turns of session s: got %q (%d complete and %d incomplete exchanges), want turn %d complete among at most %d complete and %d incomplete exchanges", list, complete, incomplete, turns+1, turns+1, turns)
 		}
 		if t.Failed() {
 			rt.FailNow()

@@ -8,8 +8,8 @@ import (
 	"precept/store"
 )
 
-// During an outage, one tenant collects a large backlog, and then another tenant has one exchange. After the outage,
-// the single exchange is delivered before most of the backlog. Each exchange is counted once.
+// During an outage, one tenant collects a large backlog before another tenant sends a single exchange. After the
+// outage, the store must deliver the single exchange before most of the backlog, and count each exchange once.
 func TestDeliverServesOtherTenantBeforeBacklog(t *testing.T) {
 	t.Parallel()
 	const turns, size = 600, 64 << 10
@@ -45,7 +45,7 @@ func TestDeliverServesOtherTenantBeforeBacklog(t *testing.T) {
 	f.backend.allowWrites()
 	f.deliverFor(time.Minute)
 	if !delivered || deliveredBacklog > turns/3 {
-		t.Errorf("other tenant's exchange: delivered = %v after %d backlog exchanges, want true after at most %d", delivered, deliveredBacklog, turns/3)
+		t.Errorf("exchange of the other tenant: got delivered = %v after %d exchanges from the backlog, want delivered = true after at most %d", delivered, deliveredBacklog, turns/3)
 	}
 	checkEqual(t, "stored backlog exchanges", count(tenantA, "s"), turns)
 	checkEqual(t, "other tenant's stored exchanges", count("another", "other"), 1)

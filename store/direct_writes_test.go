@@ -23,7 +23,7 @@ type lossyBackend struct {
 	marks map[session.ID]session.OptOutMark
 }
 
-// openLossy runs a store with a lossyBackend, in the epoch "one".
+// openLossy opens and runs a store with a lossyBackend whose epoch is "one".
 func openLossy(t *testing.T, change func(o *store.Options)) (*lossyBackend, *fixture) {
 	t.Helper()
 	backend := &lossyBackend{marks: map[session.ID]session.OptOutMark{}}
@@ -51,7 +51,7 @@ func (b *lossyBackend) PutOptOutMarks(_ context.Context, marks map[session.ID]se
 	return nil
 }
 
-// takeMarks removes and returns the marks.
+// takeMarks removes the opt-out marks from the backend and returns them.
 func (b *lossyBackend) takeMarks() map[session.ID]session.OptOutMark {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -60,7 +60,8 @@ func (b *lossyBackend) takeMarks() map[session.ID]session.OptOutMark {
 	return marks
 }
 
-// All turns in the session opted out, so the backend has only a mark, and loses the mark.
+// All turns of the session opted out, so the backend has only an opt-out mark for the session. Then the backend loses
+// this mark.
 func TestLostOptOutMarksAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -78,7 +79,7 @@ func TestLostOptOutMarksAreRepeated(t *testing.T) {
 		time.Sleep(5 * time.Second) // the recorder writes the mark again
 		written := backend.takeMarks()
 		checkEqual(t, "hidden items in the backend's mark", written[id].Items, 4)
-		for _, epoch := range []string{"two", "three"} { // a repeated mark can also be lost
+		for _, epoch := range []string{"two", "three"} { // the backend may also lose a mark that was written again
 			backend.epoch.Store(&epoch)
 			time.Sleep(5 * time.Second)
 			checkEqual(t, "hidden items in the repeated mark, in epoch "+epoch, backend.takeMarks()[id].Items, 4)
@@ -87,8 +88,9 @@ func TestLostOptOutMarksAreRepeated(t *testing.T) {
 	})
 }
 
-// After a shutdown, the next process cannot repeat the deletion. A store without direct writes need not wait, because
-// the outbox has all rows.
+// If the backend loses a direct write, such as a deletion, only the running process can repeat it. So a store that has
+// written directly must wait for the backend's replicas before it shuts down. A store without direct writes need not
+// wait, because the outbox has all rows.
 func TestStopAwaitsReplicasAfterADirectWrite(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"deletion": 1, "no deletion": 0} {
@@ -106,7 +108,8 @@ func TestStopAwaitsReplicasAfterADirectWrite(t *testing.T) {
 	}
 }
 
-// Feedback and deletions go to the backend directly. The backend loses them, and has a deleted session again.
+// The store writes feedback and deletions to the backend without the outbox. In this test, the backend loses these
+// writes, so that it has a deleted session again.
 func TestLostDirectWritesAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -125,11 +128,11 @@ func TestLostDirectWritesAreRepeated(t *testing.T) {
 			backend.epoch.Store(&epoch)
 			time.Sleep(5 * time.Second)
 		}
-		for n, epoch := range []string{"two", "three"} { // a repeated write can also be lost
+		for n, epoch := range []string{"two", "three"} { // the backend may also lose a repeated write
 			lose(epoch)
 			list, err := f.backend.Feedback(t.Context(), tenantA, id)
 			if err != nil || len(list) != 1 || list[0].ID != "a" {
-				t.Errorf("epoch %s: Feedback = %+v, %v, want entry a", epoch, list, err)
+				t.Errorf("feedback in the backend in epoch %s: got %+v, error %v, want only entry a", epoch, list, err)
 			}
 			_, ok = f.row(sessionID("deleted"))
 			checkEqual(t, "the deleted session is in the backend", ok, false)

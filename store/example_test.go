@@ -17,7 +17,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// A session with one turn gets feedback. The archive shows both.
+// The example records a session with one turn, posts feedback on the session, and shows both with the archive.
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	dir, err := os.MkdirTemp("", "store")
@@ -62,7 +62,7 @@ func Example() {
 	}})
 	fmt.Println(posted.Session, posted.Status, err)
 
-	s.Deliver(ctx) // by default every 50 ms
+	s.Deliver(ctx) // a running store delivers every 50 ms by default
 	shown, err := s.Archive(feedback.Definition{}).Transcript(ctx, "acme", "fix-the-build", 0)
 	if err != nil {
 		log.Fatal(err)

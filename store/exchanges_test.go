@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// cachedFixture returns a fixture with an exchange cache of size bytes.
+// cachedFixture returns a fixture with an exchange cache of size bytes, and the cache.
 func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -23,8 +23,8 @@ func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	return newFixture(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// readExchanges returns the number of exchanges in a session. It also edits the list that the store returned, so that a
-// test fails if such an edit reaches the cache.
+// readExchanges reads a session's exchanges and returns their number. It also edits the list that the store returned,
+// so that a test fails if such an edit changes the cache.
 func (f *fixture) readExchanges(id session.ID) int {
 	f.t.Helper()
 	list, err := f.store.Exchanges(f.t.Context(), tenantA, id)
@@ -37,7 +37,8 @@ func (f *fixture) readExchanges(id session.ID) int {
 	return len(list)
 }
 
-// readUntilCached reads a session until a read hits the cache, which stores entries asynchronously.
+// readUntilCached reads a session until a read hits the cache. Several reads may be needed, because the cache stores
+// entries asynchronously.
 func (f *fixture) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	f.t.Helper()
 	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {
@@ -54,7 +55,7 @@ func TestExchangesReadsTheCache(t *testing.T) {
 	for range 10 {
 		list, err := f.store.Exchanges(t.Context(), tenantA, id)
 		if err != nil || len(list) != 1 || list[0].Turn != 1 || len(list[0].New) == 0 {
-			t.Fatalf("Exchanges = %+v, %v, want only turn 1, with new items", list, err)
+			t.Fatalf("Exchanges: got %+v, error %v, want only turn 1, with new items", list, err)
 		}
 	}
 	checkEqual(t, "cache misses after ten reads", cache.Misses(), misses)
@@ -68,7 +69,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// Three goroutines read a session, and fill the cache, while turns are delivered.
+// While turns are delivered, three goroutines read the session and so fill the cache with older lists.
 func TestExchangesReturnsNewDeliveries(t *testing.T) {
 	t.Parallel()
 	f, cache := cachedFixture(t, 1<<20)
@@ -95,7 +96,7 @@ func TestExchangesReturnsNewDeliveries(t *testing.T) {
 	close(done)
 	readers.Wait()
 	if cache.Hits() == 0 {
-		t.Error("cache hits = 0, want > 0")
+		t.Error("cache hits: got 0, want more than 0")
 	}
 }
 
@@ -110,7 +111,7 @@ func TestForgetEmptiesExchangeCache(t *testing.T) {
 		f.readUntilCached(cache, id)
 		f.run()
 		if err := forget(f); err != nil {
-			t.Fatalf("forgetting the %s: %v", name, err)
+			t.Fatalf("error from forgetting the %s: %v", name, err)
 		}
 		checkEqual(t, "exchanges after forgetting the "+name, f.readExchanges(id), 0)
 	}
@@ -144,7 +145,7 @@ func TestExchangeCacheSizeIsLimited(t *testing.T) {
 		}
 	}
 	if n := cache.Misses(); n < 100 {
-		t.Errorf("16 KiB cache: %d misses in 150 reads from 50 sessions, want at least 100", n)
+		t.Errorf("misses of a 16 KiB cache in 150 reads of 50 sessions: got %d, want at least 100", n)
 	}
 }
 

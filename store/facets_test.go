@@ -56,8 +56,8 @@ func TestFacetCountEqualsFilteredListLength(t *testing.T) {
 	}
 }
 
-// A session's list of matched lessons leaves out the loop warning and rules file sections. Facets finds both in the
-// assignment.
+// A session's list of matched lessons does not contain the loop warning and the sections of rules files. Facets finds
+// both in the session's assignment.
 func TestFacetsCountLoopWarningAndSections(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -85,7 +85,7 @@ func TestFacetsCountLoopWarningAndSections(t *testing.T) {
 	}
 }
 
-// Facts are a session's task, tools and errors. Rows from an earlier release have no facts.
+// A session's facts are its task, its tools and its errors. Rows from an earlier release do not contain facts.
 func TestBrowseListsRowsWithoutFacts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -99,12 +99,12 @@ func TestBrowseListsRowsWithoutFacts(t *testing.T) {
 	for _, x := range list.Sessions {
 		hasFacts := x.Name == "s1"
 		if (x.Errors != nil) != hasFacts || (x.Task != "") != hasFacts || x.Tools == nil {
-			t.Errorf("listed session %s: Errors = %v, Task = %q, Tools = %v, want Errors and Task set = %v, and Tools not nil", x.Name, x.Errors, x.Task, x.Tools, hasFacts)
+			t.Errorf("listed session %s: got Errors = %v, Task = %q, Tools = %v, want Errors and Task set: %v, and Tools not nil", x.Name, x.Errors, x.Task, x.Tools, hasFacts)
 		}
 	}
 }
 
-// The run's sessions are listed; the run's own record is not.
+// The session list must contain the run's sessions, but not the record of the run itself.
 func TestBrowseShowsRunAssignmentAndReward(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -119,7 +119,7 @@ func TestBrowseShowsRunAssignmentAndReward(t *testing.T) {
 		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
 		rec.Lessons.Matched = []string{"a"}
 	})
-	for id, reward := range map[session.ID]float64{run: 0.2, sessionID("s1"): 1} { // the first session has separate feedback
+	for id, reward := range map[session.ID]float64{run: 0.2, sessionID("s1"): 1} { // session s1 also has feedback of its own
 		if _, err := f.backend.Settle(t.Context(), []session.Settlement{{Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, Rewarded: true, Reward: reward, Tier: 2}}}); err != nil {
 			t.Fatal(err)
 		}
@@ -134,9 +134,9 @@ func TestBrowseShowsRunAssignmentAndReward(t *testing.T) {
 	}
 }
 
-// The run's record has the picks (chosen lessons) of all sessions in the run. A transcript lists only the session's own
-// lessons. Measured rules file sections are listed in every session, as shared, because the run's record does not say
-// which session sent the rules file.
+// The record of a run contains the picks (chosen lessons) of all sessions in the run, but the transcript of a session
+// must list only this session's lessons. Each transcript lists the measured sections of rules files, marked as shared,
+// because the run's record does not say which session sent the rules file.
 func TestTranscriptOmitsOtherSessionsPicks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -152,7 +152,7 @@ func TestTranscriptOmitsOtherSessionsPicks(t *testing.T) {
 		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
 		rec.Lessons.Matched = [][]string{{"a"}, {"b"}}[i-1]
 	})
-	// The values list each lesson with its fate, and whether the fate is shared.
+	// Each value lists the lessons with their fates, and says which fates are shared.
 	for name, want := range map[string]string{
 		"s1": "a injected false, rule:AGENTS.md#Search withheld true", "s2": "b withheld false, rule:AGENTS.md#Search withheld true",
 	} {
@@ -169,7 +169,8 @@ func TestTranscriptOmitsOtherSessionsPicks(t *testing.T) {
 	}
 }
 
-// The reward comes from the feedback on all sessions in the run. The transcript lists only the feedback on one session.
+// The reward of a run comes from the feedback on all sessions in the run, but the transcript of a session lists only
+// the feedback on this session.
 func TestTranscriptHasRunReward(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -186,11 +187,12 @@ func TestTranscriptHasRunReward(t *testing.T) {
 	f.postFeedback(tenantA, sessionID("s1"), rejected)
 	f.postFeedback(tenantA, run, rejected.CopyForUnit(sessionID("s1").String()))
 	f.deliverAll()
-	// The values are the reward, Shared, and for each listed source whether it decides the reward.
+	// Each value consists of the reward, Shared, and for each listed source of feedback whether the source decides the
+	// reward.
 	for name, want := range map[string]string{"s1": "0 true [true]", "s2": "0 true []"} {
 		tr, err := f.archive.Transcript(t.Context(), tenantA, name, 0)
 		if err != nil || tr.Rewarded.Value == nil {
-			t.Fatalf("Transcript(%s) reward = %v, error = %v, want the run's reward", name, tr.Rewarded.Value, err)
+			t.Fatalf("reward in the transcript of session %s: got %v, error %v, want the run's reward", name, tr.Rewarded.Value, err)
 		}
 		var decides []bool
 		for _, x := range tr.Rewarded.Sources {
@@ -200,7 +202,7 @@ func TestTranscriptHasRunReward(t *testing.T) {
 	}
 }
 
-// The session list omits a session that was deleted after Archive.Recent had read it.
+// If a session is deleted after Archive.Recent has read it, BrowseOrdered must not list the session.
 func TestBrowseOrderedHasPagesAndTotal(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -218,7 +220,7 @@ func TestBrowseOrderedHasPagesAndTotal(t *testing.T) {
 	}
 	q := store.SessionQuery{Tenant: tenantA, Agent: "coder", Limit: 2}
 	mostTurns := func(x, y *store.SessionItem) int { return y.Turns - x.Turns }
-	for _, want := range []string{"9 7", "3", "1"} { // s4 has 5 turns, and belongs on the second page
+	for _, want := range []string{"9 7", "3", "1"} { // the deleted session s4 had 5 turns, and would be on the second page
 		list, err := f.archive.BrowseOrdered(t.Context(), &recent, &q, mostTurns)
 		if err != nil {
 			t.Fatal(err)
@@ -236,7 +238,7 @@ func TestBrowseOrderedHasPagesAndTotal(t *testing.T) {
 	for _, after := range []string{"5", "n-1", "nx", "x"} {
 		q.After = after
 		if _, err := f.archive.BrowseOrdered(t.Context(), &recent, &q, mostTurns); !errors.Is(err, session.ErrUnknownPosition) {
-			t.Errorf("position %q: error = %v, want %v", after, err, session.ErrUnknownPosition)
+			t.Errorf("BrowseOrdered from the unknown position %q: got error %v, want %v", after, err, session.ErrUnknownPosition)
 		}
 	}
 }

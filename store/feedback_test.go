@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// Feedback names a session by a key, such as a response id hash. The store parks (keeps) feedback that arrives before
-// the key, and joins the feedback to the session when the key arrives.
+// Feedback can identify its session by a key, such as the hash of a response id. If the feedback arrives before the
+// key, the store parks (keeps) the feedback, and joins it to the session when the key arrives.
 func TestFeedbackBeforeKeyIsParked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -23,10 +23,10 @@ func TestFeedbackBeforeKeyIsParked(t *testing.T) {
 	f.addKey(replyKey, id)
 	f.deliver()
 	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
-	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
+	checkEqual(t, `counter "rewarded"`, f.counter("", "rewarded"), 1)
 }
 
-// The learner recomputes the reward of a touched session.
+// A session is touched if the learner must recompute its reward. Only feedback that is stored touches a session.
 func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -41,13 +41,13 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	checkEqual(t, "sessions touched by new feedback", len(f.store.TakeQueuedCorrections()), 1)
 	checkEqual(t, "Metrics.FeedbackFull", f.store.Metrics.FeedbackFull.Load(), 2)
 	if _, err := f.store.Post(f.t.Context(), tenantA, nil, replyKey, newScore("more", 1, .7)); !errors.Is(err, session.FeedbackFull(1)) {
-		t.Errorf("Post(full session) error = %v, want session.FeedbackFull", err)
+		t.Errorf("Post(session with the maximum number of entries): got error %v, want session.FeedbackFull(1)", err)
 	}
 	checkEqual(t, "sessions touched by refused feedback", len(f.store.TakeQueuedCorrections()), 0)
 }
 
-// A key goes through four stages: held until the opt-out decision about the turn, waiting for the recorder, in the
-// outbox, and in the backend.
+// A key passes through four stages: first it is held until the opt-out decision about its turn, then it waits for the
+// recorder, then it is in the outbox, and finally in the backend.
 func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -79,7 +79,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 		f.postByKey(tenantA, replyKey+session.EchoKey(i), newScore("a", 1, float64(i)/10))
 	}
 	f = f.restart(nil)
-	for i := range 5 { // one batch per key
+	for i := range 5 { // each key is written in a separate batch
 		id := f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		f.addKey(replyKey+session.EchoKey(i), id)
 		f.deliver()
@@ -88,7 +88,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	for i := range 5 {
 		a := f.settledState(sessionID(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
-			t.Errorf("SettledState(s%d) = %+v, want reward %v", i, a, float64(i)/10)
+			t.Errorf("settled state of session s%d: got %+v, want the reward %v", i, a, float64(i)/10)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestFeedbackFindsKeyAddedDuringParking(t *testing.T) {
 	f.backend.onCall(nil)
 	f.deliver()
 	f.closeSessions()
-	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
+	checkEqual(t, `counter "rewarded"`, f.counter("", "rewarded"), 1)
 }
 
 func TestFeedbackDuringTurnFindsSession(t *testing.T) {
@@ -169,20 +169,20 @@ func TestPostFindsOnlyOwnTenantsSessions(t *testing.T) {
 	candidates := session.IDsByName(tenantA, "s")
 	got, err := f.store.Post(f.t.Context(), tenantA, candidates, replyKey, newScore("a", 1, 1))
 	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
-		t.Errorf("Post(candidates for a name) = %+v, %v, want status %s and session s", got, err, store.Joined)
+		t.Errorf("Post(several candidates for a session name): got %+v, error %v, want status %s and session s", got, err, store.Joined)
 	}
 	got, err = f.store.Post(f.t.Context(), "other", []session.ID{id}, replyKey, newScore("b", 1, 1))
 	if err != nil || got.Status != store.Parked {
-		t.Errorf("Post(another tenant's session) = %+v, %v, want status %s", got, err, store.Parked)
+		t.Errorf("Post(another tenant's session): got %+v, error %v, want status %s", got, err, store.Parked)
 	}
 	f = f.restart(nil)
 	if got, err = f.store.Post(f.t.Context(), tenantA, []session.ID{id}, replyKey, newScore("c", 2, 0)); err != nil || got.Session != "s" {
-		t.Errorf("Post(session not in memory) = %+v, %v, want session s", got, err)
+		t.Errorf("Post(session that is not in memory): got %+v, error %v, want session s", got, err)
 	}
 }
 
-// Rate finds a session by the id of the session, a request, a response or a sample. It does so even after a restart,
-// but not for a different tenant.
+// Rate finds a session by the id of the session or of one of its requests, responses or samples. Rate does so even
+// after a restart, but never for another tenant.
 func TestRateFindsSessionByAnyID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -191,7 +191,7 @@ func TestRateFindsSessionByAnyID(t *testing.T) {
 	f.closeSessions()
 	list, err := f.backend.ListSamples(f.t.Context(), tenantA, session.ListRange{Limit: 10})
 	if err != nil || len(list.List) != 1 {
-		t.Fatalf("ListSamples = %d samples, %v, want 1, nil", len(list.List), err)
+		t.Fatalf("ListSamples: got %d samples, error %v, want 1 sample and no error", len(list.List), err)
 	}
 	for range 2 {
 		for n, p := range []feedback.Post{
@@ -202,22 +202,23 @@ func TestRateFindsSessionByAnyID(t *testing.T) {
 		} {
 			p.Entry = newScore(fmt.Sprint("f", n), 1, 1)
 			if got, err := f.store.Rate(f.t.Context(), tenantA, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
-				t.Errorf("Rate(%+v) = %+v, %v, want %+v, nil", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
+				t.Errorf("Rate(%+v): got %+v, error %v, want %+v and no error", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
 			got, err := f.store.Rate(f.t.Context(), "other", p)
 			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {
-				t.Errorf("Rate(%+v) of another tenant = %+v, %v, want status %s, or store.ErrNoSession for a sample", p, got, err, store.Parked)
+				t.Errorf("Rate(%+v) for another tenant: got %+v, error %v, want status %s, or store.ErrNoSession for a sample id", p, got, err, store.Parked)
 			}
 		}
 		f = f.restart(nil)
 	}
 	if got, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: newScore("r", 1, 1)}); err != nil || got.Status != store.Parked {
-		t.Errorf("Rate of an unknown run = %+v, %v, want status %s", got, err, store.Parked)
+		t.Errorf("Rate(unknown run): got %+v, error %v, want status %s and no error", got, err, store.Parked)
 	}
 }
 
-// Test runs, refusals and, with Options.Sentiment, the user's messages become feedback. A signal in tier 2 (a verifier)
-// overrides signals in tier 3 (the traffic). The last signal in the best tier decides the reward.
+// The store turns the results of test runs, refusals and, with Options.Sentiment, the user's messages into feedback. A
+// signal in tier 2 (a verifier) overrides signals in tier 3 (the traffic). In the best tier, the last signal decides
+// the reward.
 func TestSignalsBecomeFeedback(t *testing.T) {
 	t.Parallel()
 	pass := detect.Signal{Feeling: detect.Approval, Tier: 2, Rule: "tests"}
@@ -266,8 +267,8 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), 1)
 }
 
-// A key beyond the limit is dropped, and feedback with that key is parked. After other keys have left memory, keys are
-// kept again.
+// The store drops a key above the limit, and parks feedback with this key. After other keys have left memory, the store
+// keeps new keys again.
 func TestKeysInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const lists, keysPerList = 300, 1000

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// fleet is a store.Fleet in memory: the replicas' shared erasures (announced deletions) and opt-out marks.
+// fleet is a store.Fleet that keeps the replicas' shared erasures (announced deletions) and opt-out marks in memory.
 type fleet struct {
 	mu     sync.Mutex
 	erased []session.Erasure
@@ -98,7 +98,7 @@ func TestPublishSendsDecisionToOtherReplica(t *testing.T) {
 		a.store.Release(ses, store.DecisionsChanged)
 		remote, uncertain := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || uncertain || len(remote.Record.Assignment.Picks) != 1 {
-			t.Fatalf("Acquire on the other replica = %+v, uncertain = %v, want a session with one pick, uncertain = false", remote, uncertain)
+			t.Fatalf("Acquire on the other replica: got %+v, uncertain = %v, want a session with one pick, and uncertain = false", remote, uncertain)
 		}
 		b.store.Release(remote, store.Unchanged)
 		checkList(t, "sessions for the reply on the other replica", b.sessionsByKey(replyKey), []session.ID{id})
@@ -106,7 +106,7 @@ func TestPublishSendsDecisionToOtherReplica(t *testing.T) {
 	})
 }
 
-// Publish waits at most 100 ms. The recorder delivers the decision later.
+// Publish waits at most 100 ms for the backend. After this, the recorder delivers the decision.
 func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -121,7 +121,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 		before := time.Now()
 		a.store.Publish(ses, nil, newExchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		if waited := time.Since(before); waited > 100*time.Millisecond {
-			t.Errorf("Publish with a slow backend took %v, want at most 100ms", waited)
+			t.Errorf("duration of Publish with a slow backend: got %v, want at most 100ms", waited)
 		}
 		a.store.Release(ses, store.DecisionsChanged)
 		time.Sleep(time.Minute)
@@ -151,13 +151,13 @@ func TestPublishCountsSendsTurnsToOtherReplica(t *testing.T) {
 		time.Sleep(2 * time.Millisecond)
 		remote, uncertain := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || uncertain || remote.Record.Thread.Turns != 2 {
-			t.Fatalf("Acquire on the other replica = %+v, uncertain = %v, want a session with two turns, uncertain = false", remote, uncertain)
+			t.Fatalf("Acquire on the other replica: got %+v, uncertain = %v, want a session with two turns, and uncertain = false", remote, uncertain)
 		}
 		b.store.Release(remote, store.Unchanged)
 	})
 }
 
-// At most 256 writes are in progress. PublishCounts starts new writes after these writes end.
+// PublishCounts starts a write only while fewer than 256 of its writes are in progress.
 func TestPublishCountsLimitsConcurrentWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -216,7 +216,7 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 	})
 }
 
-// A turn that is in progress on the other replica does not restore the session.
+// After the deletion, a turn that is in progress on the other replica must not restore the session.
 func TestForgetSessionDeletesOnOtherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -245,7 +245,7 @@ func TestForgetSessionDeletesOnOtherReplica(t *testing.T) {
 	})
 }
 
-// NewestRecord and Member read a session from memory, or from the row.
+// NewestRecord and Member use the record in memory if the session is in memory, and otherwise the record in the row.
 func TestNewestRecord(t *testing.T) {
 	t.Parallel()
 	var shared *sharedBackend
@@ -264,7 +264,7 @@ func TestNewestRecord(t *testing.T) {
 	checkEqual(t, "Member(another tenant) ok and error", fmt.Sprint(ok, err), "false <nil>")
 }
 
-// After a failed delivery, UndeliveredSessions does not know the sessions, and returns ok = false.
+// After a failed delivery, UndeliveredSessions cannot say which sessions are undelivered, and returns ok = false.
 func TestUndeliveredSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1000 })
@@ -296,15 +296,15 @@ func TestRedactImportedOmitsOptedOut(t *testing.T) {
 	kept, optedOut, answered := newExchange(tenantA, "kept", 1, startTime), newExchange(tenantA, "opted out", 1, startTime), newExchange(tenantA, "answered", 1, startTime)
 	kept.Reply.Text = "ask amy@example.com"
 	readEnvFile(optedOut)
-	answeredCalls := [][]string{nil, nil, {`{"path":"prod.env"}`}} // per exchange
+	answeredCalls := [][]string{nil, nil, {`{"path":"prod.env"}`}} // one element for each exchange
 	list := f.store.RedactImported([]sample.Exchange{*kept, *optedOut, *answered}, answeredCalls)
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
-		t.Errorf(`RedactImported = %+v, want only session kept's exchange, with the reply "ask [REDACTED:email:1]"`, list)
+		t.Errorf(`RedactImported: got %+v, want only the exchange of the session "kept", with the reply "ask [REDACTED:email:1]"`, list)
 	}
 	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
 }
 
-// The erasure has more session ids than SQLite allows parameters in a statement.
+// The erasure in this test has more session ids than SQLite allows as parameters in a statement.
 func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

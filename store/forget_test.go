@@ -17,7 +17,7 @@ import (
 	"precept/store"
 )
 
-// addSessionWithWord stores a session with markerWord in a reply and in feedback.
+// addSessionWithWord stores a session that has markerWord in a reply and in feedback.
 func (f *fixture) addSessionWithWord(tenant, name string) session.ID {
 	f.t.Helper()
 	id := f.beginSession(tenant, name, newAssignment(true))
@@ -32,7 +32,7 @@ func (f *fixture) addSessionWithWord(tenant, name string) session.ID {
 	return id
 }
 
-// forget forgets one of tenantA's sessions.
+// forget calls ForgetSession for one of tenantA's sessions.
 func (f *fixture) forget(name string) {
 	f.t.Helper()
 	if n, err := f.store.ForgetSession(f.t.Context(), tenantA, name); n != 1 || err != nil {
@@ -79,7 +79,8 @@ func TestForgetTenantKeepsOtherTenants(t *testing.T) {
 	})
 }
 
-// A request that was in progress during the deletion stores no row. The next request begins a new session.
+// A request that was in progress during the deletion stores no row. The next request with the same session name begins
+// a new session.
 func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -105,8 +106,8 @@ func TestRequestInProgressDoesNotRestoreForgottenSession(t *testing.T) {
 	})
 }
 
-// While the deletion is announced to other replicas, a request in progress writes the session's row. The row's time is
-// later than the deletion's time, as if the clock had been set back.
+// While the deletion is being announced to the other replicas, a request in progress writes the session's row. The time
+// in the row is later than the time of the deletion, as if the clock had been set back.
 func TestRowWrittenDuringForgetIsNotStored(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -139,14 +140,15 @@ func TestRowWrittenDuringForgetIsNotStored(t *testing.T) {
 				f.beginSession(tenantA, "busy", newAssignment(true))
 				f.deliver()
 				if _, ok := f.row(id); !ok {
-					t.Error("the new session with the name busy has no row")
+					t.Error("the new session, which is also named busy, has no row")
 				}
 			})
 		})
 	}
 }
 
-// The other replica's clock is behind, so the waiting row has a later time than the erasure. The row is still dropped.
+// A row waits for its delivery while another replica, whose clock is behind, announces the erasure of the session. The
+// row's time is then later than the time of the erasure, but the row must still be dropped.
 func TestForgetOnOtherReplicaDropsWaitingRow(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,12 +157,12 @@ func TestForgetOnOtherReplicaDropsWaitingRow(t *testing.T) {
 			withSharedBackend(&shared, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
-		f.beginSession(tenantA, "first", newAssignment(true)) // delivered immediately; later rows wait an hour
+		f.beginSession(tenantA, "first", newAssignment(true)) // this row is delivered immediately; later rows wait for an hour
 		time.Sleep(time.Second)
 		forgotten, kept := f.beginSession(tenantA, "forgotten", newAssignment(true)), f.beginSession(tenantA, "kept", newAssignment(true))
 		time.Sleep(time.Second)
 		if _, ok := f.row(forgotten); ok {
-			t.Fatal("the session's row is stored before the deletion, want a waiting row")
+			t.Fatal("the session's row is stored before the deletion, but the row should still be waiting for its delivery")
 		}
 		shared.announceErasure(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: f.clock.now().Add(-30 * time.Second), Position: "1"})
 		time.Sleep(2 * time.Second)
@@ -225,7 +227,7 @@ func TestForgetSessionDoesNotBlockRecorder(t *testing.T) {
 			f.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
 			if got := f.balancedAccount(true).Admitted; got <= before {
-				t.Errorf("Account.Admitted during the backend call %s = %d, want > %d", op, got, before)
+				t.Errorf("Account.Admitted during the backend call %s: got %d, want more than %d, because the recorder must not wait for the call", op, got, before)
 			}
 		})
 		f.forget(markerWord)
@@ -240,7 +242,8 @@ func TestForgetSessionDoesNotBlockRecorder(t *testing.T) {
 	})
 }
 
-// ForgetSession returns an error while rows cannot be delivered, because a later delivery would restore the session.
+// While waiting rows cannot be delivered, ForgetSession returns an error, because a later delivery of these rows would
+// restore the session.
 func TestForgetSessionFailsIfRowsAreUndelivered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -264,7 +267,8 @@ func TestForgetSessionWorksWithNullBackend(t *testing.T) {
 	})
 }
 
-// The text is also erased from a damaged outbox file that was renamed, and from the stub of a turn in progress.
+// ForgetSession and ForgetTenant also erase text from a damaged outbox file that was renamed, and from the stub of a
+// turn in progress.
 func TestForgetErasesTextFromOutboxFiles(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {
@@ -314,7 +318,8 @@ func TestForgetErasesTextFromOutboxFiles(t *testing.T) {
 	}
 }
 
-// damageOutboxFiles changes the byte before a text's last occurrence in each outbox file.
+// damageOutboxFiles damages each outbox file that contains a text: it changes the byte before the text's last
+// occurrence.
 func (f *fixture) damageOutboxFiles(text string) {
 	f.t.Helper()
 	names := f.outboxFilesWith(text)
@@ -334,7 +339,7 @@ func (f *fixture) damageOutboxFiles(text string) {
 	}
 }
 
-// This machine's clock is a day ahead of the other replicas' clocks.
+// In this test, this replica's clock is a day ahead of the other replicas' clocks.
 func TestClockAheadDeletesNoSessionEarly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -347,7 +352,7 @@ func TestClockAheadDeletesNoSessionEarly(t *testing.T) {
 		id := f.playOneTurn("s", newAssignment(true))
 		storedAfter := func(d time.Duration) bool {
 			f.clock.add(d)
-			time.Sleep(20 * time.Minute) // after the clock moves forward, deletion by age waits
+			time.Sleep(20 * time.Minute) // when the clock has moved forward, the store waits before it deletes old sessions
 			_, ok := f.row(id)
 			return ok
 		}
@@ -356,7 +361,8 @@ func TestClockAheadDeletesNoSessionEarly(t *testing.T) {
 	})
 }
 
-// The store also deletes the sessions' keys, and old parked feedback, for which no session arrived.
+// Together with the old sessions, the store deletes the sessions' echo keys, and old parked feedback whose session
+// never arrived.
 func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -381,10 +387,10 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 		checkEqual(t, "Metrics.Expired", f.store.Metrics.Expired.Load(), 1)
 		keys := []session.EchoKey{session.TenantEchoKey(tenantA, "r:old")}
 		if got, err := f.backend.FindEcho(t.Context(), tenantA, keys); err != nil || len(got) != 0 {
-			t.Errorf("FindEcho(deleted session's key) = %v, %v, want none", got, err)
+			t.Errorf("FindEcho(deleted session's key): got %v, error %v, want no session and no error", got, err)
 		}
 		if n, err := f.backend.PurgeParked(t.Context(), f.clock.now()); err != nil || n != 0 {
-			t.Errorf("PurgeParked after the retention period = %d, %v, want 0, nil, because the parked feedback is already deleted", n, err)
+			t.Errorf("entries deleted by PurgeParked after the retention period: got %d, error %v, want 0, because the store has already deleted the parked feedback", n, err)
 		}
 		f.store.SetRetention(0)
 		advance(100 * day)
@@ -397,12 +403,13 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 	})
 }
 
-// A wrong clock must not delete everything. If the clock stays, the deletion follows later.
+// When the clock jumps forward, the store waits before it deletes old sessions, because the clock may be wrong. If the
+// clock is not set back, the store deletes the sessions after the wait.
 func TestRetentionWaitsAfterClockMovesForward(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const year = 365 * 24 * time.Hour
-		f := runFixture(t, func(o *store.Options) { o.Retention = time.Hour }) // the deletion waits for a quarter of an hour
+		f := runFixture(t, func(o *store.Options) { o.Retention = time.Hour }) // with this retention, the wait is a quarter of an hour
 		id := f.addSessionWithWord(tenantA, "s")
 		time.Sleep(2 * time.Second)
 		f.clock.add(year)
@@ -452,17 +459,17 @@ func TestPostDuringForgetSessionFails(t *testing.T) {
 		f.forget("s")
 		close(release)
 		if err := <-posted; !errors.Is(err, store.ErrNoSession) {
-			t.Errorf("Post while the session is deleted: error = %v, want store.ErrNoSession", err)
+			t.Errorf("Post while the session is being deleted: got error %v, want store.ErrNoSession", err)
 		}
 		entries, err := f.backend.Feedback(t.Context(), tenantA, id)
 		if err != nil || len(entries) != 0 {
-			t.Errorf("Feedback(forgotten session) = %+v, %v, want none", entries, err)
+			t.Errorf("Feedback(forgotten session): got %+v, error %v, want no entries and no error", entries, err)
 		}
 	})
 }
 
-// The clock is 30 days ahead when a tenant is forgotten, and is then set back. A turn from before the deletion is
-// dropped; turns after the deletion are stored.
+// The clock is 30 days ahead when a tenant is forgotten, and is then set back. The store drops a turn from before the
+// deletion, and stores the turns after the deletion, although their times are earlier than the deletion's time.
 func TestForgetTenantWithFastClockKeepsLaterTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

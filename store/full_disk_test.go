@@ -15,15 +15,15 @@ import (
 	"precept/store/storetest"
 )
 
-// outboxOnDisk puts the outbox on a small disk; the database stays on a different disk.
+// outboxOnDisk returns a function that moves the outbox to a small disk. The database stays on another disk.
 func outboxOnDisk(disk *storetest.Disk) func(o *store.Options) {
 	return func(o *store.Options) { o.Queue.Path = filepath.Join(disk.Dir, "outbox.db") }
 }
 
-// offerCounts counts the offered turns in session "s".
+// offerCounts counts the turns that a test offers in session "s", and how many of them the store refuses.
 type offerCounts struct{ offered, refused int }
 
-// offerTurns offers n turns, delivers the turns and advances the clock.
+// offerTurns offers n turns, delivers them and advances the clock.
 func (c *offerCounts) offerTurns(f *fixture, n int) {
 	for range n {
 		c.offered++
@@ -35,7 +35,7 @@ func (c *offerCounts) offerTurns(f *fixture, n int) {
 	f.clock.add(2 * time.Second)
 }
 
-// account returns the expected account, in the format of accountText, when every accepted turn is stored.
+// account returns, in the format of accountText, the account that is expected once every accepted turn is stored.
 func (c *offerCounts) account() string {
 	text := fmt.Sprintf("%d = %d + 0 + 0", c.offered, c.offered-c.refused)
 	if c.refused > 0 {
@@ -44,8 +44,8 @@ func (c *offerCounts) account() string {
 	return text
 }
 
-// The outbox and the database share a full disk. The store keeps turns in memory, then drops and counts new turns. When
-// the disk has space, the store stores new turns again.
+// The outbox and the database share a disk that becomes full. The store then keeps turns in memory until the memory is
+// full, and after this drops and counts new turns. Once the disk has space, the store stores new turns again.
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -55,17 +55,17 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	disk.Fill(t, 16<<10)
 	for range 40 {
 		counts.offerTurns(f, 5)
-		disk.Fill(t, 0) // another program uses each freed byte
+		disk.Fill(t, 0) // as if another program used each byte that becomes free
 	}
 	if failures := f.takeFailures(); counts.refused == 0 || len(failures) == 0 {
-		t.Fatalf("on a full disk: %d refused turns, failed steps = %v, want at least one refused turn and one failed step", counts.refused, failures)
+		t.Fatalf("on a full disk: got %d refused turns and failed steps %v, want at least one refused turn and one failed step", counts.refused, failures)
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
 	disk.RemoveFiller(t)
 	stored := f.store.Metrics.Exchanges.Load()
 	for i := 0; f.store.Metrics.Exchanges.Load() <= stored+5; i++ {
 		if i == 10 {
-			t.Fatalf("no exchange was stored in %d rounds after the disk had space, failed steps %v", i, f.takeFailures())
+			t.Fatalf("no exchange was stored in %d rounds after the disk had space (failed steps: %v)", i, f.takeFailures())
 		}
 		counts.offerTurns(f, 5)
 	}
@@ -85,9 +85,9 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MaxMemoryBytes = 100 << 10 })
 	f.backend.failWrites()
 	var counts offerCounts
-	for counts.refused == 0 { // the loop ends when disk and memory are full
+	for counts.refused == 0 { // a turn is refused once both disk and memory are full
 		if counts.offerTurns(f, 5); counts.offered > 5000 {
-			t.Fatalf("no turn was refused after %d turns", counts.offered)
+			t.Fatalf("the store accepted all %d turns, want a refused turn, because disk and memory are full", counts.offered)
 		}
 	}
 	f.backend.allowWrites()
@@ -101,7 +101,8 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// The backend reports a full disk twice. The outbox then frees at least 64 KiB before the third write.
+// The backend reports a full disk twice. Before the store writes to the backend for the third time, the outbox must
+// free at least 64 KiB.
 func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -122,14 +123,14 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	}
 	f.backend.onCall(nil)
 	if len(freeBytes) < 3 || runtime.GOOS == "linux" && freeBytes[2] < freeBytes[0]+64<<10 {
-		t.Errorf("free bytes at each write: got %v, want at least 3 writes, the third with at least 64 KiB more than the first", freeBytes)
+		t.Errorf("free bytes at each write: got %v, want at least 3 writes, and at the third write at least 64 KiB more than at the first", freeBytes)
 	}
 	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), counts.offered)
 	checkAccount(t, "account", f.account(true), counts.account())
 	f.checkMemoryIsFree()
 }
 
-// remoteBackend is a faultyBackend over Redis, and the fleet's shared part of Redis.
+// remoteBackend is a faultyBackend that uses Redis, with the additional Redis operations of a store.Fleet.
 type remoteBackend struct {
 	*faultyBackend
 	redis *redis.Store
@@ -155,7 +156,7 @@ func (b remoteBackend) OptOutMark(ctx context.Context, id session.ID) (session.O
 	return b.redis.OptOutMark(ctx, id)
 }
 
-// withRedis replaces the SQLite database with Redis.
+// withRedis returns a function that replaces the SQLite database in the options with Redis.
 func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	t.Helper()
 	return func(o *store.Options) {
@@ -172,8 +173,9 @@ func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	}
 }
 
-// While the disk is full, exchanges bypass the outbox, and the account still counts each exchange. If the backend is
-// also unavailable, exchanges wait in memory. Once the disk has space, exchanges go through the outbox again.
+// While the disk is full, exchanges go to the backend without the outbox, and the account still counts each exchange.
+// If the backend is also unavailable, exchanges wait in memory. Once the disk has space, exchanges go through the
+// outbox again.
 func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
@@ -191,7 +193,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	disk.Fill(t, 0)
 	for range 10 {
 		counts.offerTurns(f, 5)
-		disk.Fill(t, 0) // another program uses each freed byte
+		disk.Fill(t, 0) // as if another program used each byte that becomes free
 	}
 	f.endTurn(x, begun)
 	counts.offered++
@@ -244,7 +246,7 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 	}
 	checkEqual(t, "Store.Healthy on a full disk", f.store.Healthy(), false)
 	checkAtMost(t, "stored exchanges before shutdown", f.exchangeCount(sessionID("s")), counts.offered-1)
-	_ = f.drain() // the full disk's error
+	_ = f.drain() // returns an error, because the disk is full
 	checkEqual(t, "stored exchanges after shutdown", f.exchangeCount(sessionID("s")), counts.offered)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), counts.account())
 }
@@ -271,7 +273,8 @@ func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// Ended turns and changed sessions do not accumulate in memory. Not parallel: the test measures the heap.
+// While the disk is full, ended turns and changed sessions must not accumulate in memory. The test measures the heap,
+// so it is not parallel.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
 	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MaxMemoryBytes = 1000 })

@@ -12,10 +12,10 @@ import (
 	"precept/store"
 )
 
-// These tests run the store with its goroutines, mostly in synctest bubbles.
+// The tests in this file run the store with all its goroutines, mostly in synctest bubbles.
 
-// checkStored fails the test unless the backend has exactly these turns in a session, and a row if and only if there
-// are turns.
+// checkStored fails the test unless the backend has exactly the wanted turns of a session, and has the session's row if
+// and only if there are wanted turns.
 func (f *fixture) checkStored(name string, want ...string) {
 	f.t.Helper()
 	checkList(f.t, fmt.Sprintf("turns in %q", name), f.storedTurns(name), want)
@@ -23,7 +23,7 @@ func (f *fixture) checkStored(name string, want ...string) {
 	checkEqual(f.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
 }
 
-// playTurn begins a session and offers a turn with markerWord in the reply.
+// playTurn begins a session and offers a turn whose reply contains markerWord.
 func (f *fixture) playTurn(name string, turn int) {
 	f.beginSession(tenantA, name, newAssignment(true))
 	x, start := f.startTurn(name, turn)
@@ -42,15 +42,15 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		checkAccount(t, "account", f.account(true), "1 = 1 + 0 + 0")
 		checkList(t, "sessions for the reply", f.sessionsByKey(replyKey), []session.ID{sessionID("s")})
 		if !f.store.Healthy() || f.store.Lag() != 0 || f.store.Metrics.Exchanges.Load() != 1 || f.store.Metrics.Pending.Load() != 0 {
-			t.Errorf("after the delivery: Healthy = %v, Lag = %v, Metrics.Exchanges = %d, Metrics.Pending = %d, want true, 0, 1, 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.Exchanges.Load(), f.store.Metrics.Pending.Load())
+			t.Errorf("after the delivery: got Healthy = %v, Lag = %v, Metrics.Exchanges = %d, Metrics.Pending = %d, want true, 0, 1 and 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.Exchanges.Load(), f.store.Metrics.Pending.Load())
 		}
 		list, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
 		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
-			t.Errorf("Browse = %+v, %v, want only session s", list.Sessions, err)
+			t.Errorf("Browse: got %+v, error %v, want only session s", list.Sessions, err)
 		}
 		shown, err := f.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, markerWord) || !strings.Contains(text, "Paint the shed.") {
-			t.Errorf("Transcript = %s, %v, want the user's text and the reply", text, err)
+			t.Errorf("Transcript: got %s, error %v, want the user's message and the reply", text, err)
 		}
 	})
 }
@@ -76,11 +76,12 @@ func TestStopStoresTurnsAndFeedback(t *testing.T) {
 	}
 	entries, err := f.backend.Feedback(t.Context(), tenantA, sessionID("s0"))
 	if err != nil || len(entries) != 1 || entries[0].ID != "f" {
-		t.Errorf("Feedback(s0) = %+v, %v, want only the entry f", entries, err)
+		t.Errorf("feedback on session s0: got %+v, error %v, want only the entry f", entries, err)
 	}
 }
 
-// A second kill adds no second stub. A turn that ended before the kill stays complete.
+// When the process is killed again, the turn in progress must not get a second stub. A turn that ended before the first
+// kill must stay complete.
 func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -103,7 +104,7 @@ func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	})
 }
 
-// A request in progress does not restore the session. The account still counts the session's exchanges.
+// A request in progress must not restore the forgotten session. The account still counts the session's exchanges.
 func TestForgetRemovesSessionFromMemoryAndFiles(t *testing.T) {
 	t.Parallel()
 	for name, forget := range map[string]func(f *fixture) (int, error){
@@ -122,13 +123,13 @@ func TestForgetRemovesSessionFromMemoryAndFiles(t *testing.T) {
 				x.Reply.Text = markerWord
 				time.Sleep(durableAfter)
 				if n, err := f.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
-					t.Errorf("ForgetSession(another tenant) = %d, %v, want 0, nil", n, err)
+					t.Errorf("sessions deleted by ForgetSession(another tenant): got %d, error %v, want 0 and no error", n, err)
 				}
 				if len(filesWith(t, f.dir, markerWord)) == 0 {
 					t.Fatalf("no file contains %q before the session is forgotten", markerWord)
 				}
 				if n, err := forget(f); n != 1 || err != nil {
-					t.Errorf("deletion by %s = %d, %v, want 1, nil", name, n, err)
+					t.Errorf("sessions deleted by %s: got %d, error %v, want 1 and no error", name, n, err)
 				}
 				checkEqual(t, "sessions in memory", f.store.Sessions(), 0)
 				checkList(t, "files with the word", filesWith(t, f.dir, markerWord), nil)
@@ -137,10 +138,10 @@ func TestForgetRemovesSessionFromMemoryAndFiles(t *testing.T) {
 				f.checkStored("s")
 				checkList(t, "files with the word after the request in progress", filesWith(t, f.dir, markerWord), nil)
 				if _, err := f.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
-					t.Errorf("Transcript(forgotten session) error = %v, want store.ErrNoSession", err)
+					t.Errorf("Transcript(forgotten session): got error %v, want store.ErrNoSession", err)
 				}
 				if n, err := forget(f); n != 0 || err != nil {
-					t.Errorf("second deletion by %s = %d, %v, want 0, nil", name, n, err)
+					t.Errorf("sessions deleted by a second call of %s: got %d, error %v, want 0 and no error", name, n, err)
 				}
 				time.Sleep(time.Second)
 				f.playTurn("s", 1) // a new session with the same name
@@ -167,14 +168,14 @@ func TestTurnsDuringOutageAreStoredOnce(t *testing.T) {
 		f.checkStored("s")
 		checkAccount(t, "account", f.account(true), "3 = 0 + 3 + 0")
 		if f.store.Healthy() || f.store.Lag() < durableAfter || f.store.Metrics.WriteErrors.Load() == 0 {
-			t.Errorf("during the outage: Healthy = %v, Lag = %v, Metrics.WriteErrors = %d, want false, >= %v, > 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.WriteErrors.Load(), durableAfter)
+			t.Errorf("during the outage: got Healthy = %v, Lag = %v, Metrics.WriteErrors = %d, want Healthy = false, Lag >= %v, Metrics.WriteErrors > 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.WriteErrors.Load(), durableAfter)
 		}
 		f.backend.allowWrites()
 		time.Sleep(durableAfter)
 		f.checkStored("s", "1 complete", "2 complete", "3 complete")
 		checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
 		if !f.store.Healthy() || f.store.Lag() != 0 {
-			t.Errorf("after the outage: Healthy = %v, Lag = %v, want true, 0", f.store.Healthy(), f.store.Lag())
+			t.Errorf("after the outage: got Healthy = %v, Lag = %v, want true and 0", f.store.Healthy(), f.store.Lag())
 		}
 		f.checkMemoryIsFree()
 	})

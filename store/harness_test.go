@@ -32,7 +32,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	tenantA    = "default"
-	markerWord = "zanzibar" // a word to search for in files
+	markerWord = "zanzibar" // a word that tests put into sessions, and then search for in the files
 	closeAge   = time.Hour
 	// durableAfter is long enough for the store to deliver, sync and checkpoint all accepted turns.
 	durableAfter = 25 * time.Second
@@ -64,7 +64,7 @@ func (c *clock) add(d time.Duration) {
 	c.offset += d
 }
 
-// backend is a store.Backend with the reads that the tests need.
+// backend is a store.Backend with additional methods by which tests read the stored data.
 type backend interface {
 	store.Backend
 	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
@@ -74,12 +74,12 @@ type backend interface {
 	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 }
 
-// faultyBackend records its calls and fails on demand.
+// faultyBackend records the calls to a backend, and makes calls fail when a test asks for it.
 type faultyBackend struct {
 	backend
 	mu    sync.Mutex
 	calls []string
-	fail  map[string]int // number of further calls that will fail, by operation
+	fail  map[string]int // by operation: how many of the next calls fail
 	err   error
 	hook  func(op string) // runs before every call, without holding mu; set by onCall
 
@@ -129,7 +129,7 @@ func (f *faultyBackend) failNext(op string, n int, err error) {
 	f.fail[op], f.err = n, err
 }
 
-// failWrites makes every batch write without samples fail until allowWrites.
+// failWrites makes every Write of a batch without samples fail until the test calls allowWrites.
 func (f *faultyBackend) failWrites() { f.failNext("write", 1<<30, errDown) }
 
 func (f *faultyBackend) allowWrites() { f.failNext("write", 0, nil) }
@@ -212,15 +212,15 @@ func (f *faultyBackend) Unpark(ctx context.Context, tenant string, owners map[se
 	return f.backend.Unpark(ctx, tenant, owners)
 }
 
-// fixture is a store over a real SQLite database. Without run, the store's goroutines do not run, and deliver does
-// their work.
+// fixture is a store with a real SQLite database. Until a test calls run, no goroutine of the store runs, and deliver
+// does the goroutines' work.
 type fixture struct {
 	t       testing.TB
 	dir     string
 	options store.Options
 	clock   *clock
 	backend *faultyBackend
-	store   *store.Store // nil after kill
+	store   *store.Store // nil after kill has closed the store
 	archive *store.Archive
 
 	cancel context.CancelFunc // ends run; nil means not running
@@ -244,7 +244,7 @@ func runFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	return f
 }
 
-// openFixture opens a store in a directory. change may be nil.
+// openFixture opens a store in a directory. If change is not nil, change edits the options.
 func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *fixture {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
@@ -294,8 +294,8 @@ func (f *fixture) run() {
 	go func() { f.done <- f.store.Run(ctx) }()
 }
 
-// drain ends Run like a program stop. If Run is not running, drain calls it with a canceled context, so that everything
-// in memory is written.
+// drain ends Run as a shutdown of the program does. If Run is not running, drain calls Run with a canceled context,
+// which writes everything that is still in memory.
 func (f *fixture) drain() error {
 	if f.cancel == nil {
 		ctx, cancel := context.WithCancel(f.t.Context())
@@ -315,7 +315,7 @@ func (f *fixture) stop() {
 	f.kill()
 }
 
-// kill closes the store without writing the rows in memory.
+// kill closes the store without writing the rows that are still in memory.
 func (f *fixture) kill() {
 	f.t.Helper()
 	if err := f.store.Close(); err != nil {
@@ -342,7 +342,8 @@ func (f *fixture) restart(change func(o *store.Options)) *fixture {
 	return openFixture(f.t, f.dir, f.clock, change)
 }
 
-// crash opens a copy of the current files, as if the program had crashed. The store itself continues.
+// crash opens a second store with a copy of the current files, as if the program had crashed. The first store
+// continues.
 func (f *fixture) crash(change func(o *store.Options)) *fixture {
 	f.t.Helper()
 	return openFixture(f.t, copyDir(f.t, f.dir), f.clock, change)
@@ -388,8 +389,8 @@ func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 
 func (f *fixture) deliver() { f.store.Deliver(f.t.Context()) }
 
-// deliverAll advances the clock until the outbox is empty. A delivery has a time limit, so a busy machine needs
-// several deliveries.
+// deliverAll advances the clock and delivers until the outbox is empty. One delivery has a time limit, so on a busy
+// machine several deliveries are needed.
 func (f *fixture) deliverAll() {
 	for n := 0; n == 0 || n < 300 && f.balancedAccount(true).Spooled+f.store.Metrics.Pending.Load() > 0; n++ {
 		f.deliverFor(time.Second)
@@ -404,14 +405,14 @@ func (f *fixture) deliverFor(d time.Duration) {
 	}
 }
 
-// balancedAccount returns the account, and fails the test unless readAccount finds each exchange counted once.
+// balancedAccount returns the account, and fails the test if the account does not count each exchange exactly once.
 func (f *fixture) balancedAccount(running bool) store.Account {
 	f.t.Helper()
 	return readAccount(f.t, f.options.Queue.Path, running)
 }
 
-// readAccount reads the account of an outbox, and fails the test unless each admitted exchange is stored, spooled
-// (waiting), incomplete or dropped.
+// readAccount reads the account from an outbox file. It fails the test unless the numbers of stored, spooled (waiting),
+// incomplete and dropped exchanges add up to the number of admitted exchanges.
 func readAccount(t testing.TB, path string, running bool) store.Account {
 	t.Helper()
 	b, err := store.ReadAccount(path, running)
@@ -423,13 +424,13 @@ func readAccount(t testing.TB, path string, running bool) store.Account {
 		sum += n
 	}
 	if sum != b.Admitted {
-		t.Errorf("stored + spooled + incomplete + dropped exchanges = %d, want %d (admitted)", sum, b.Admitted)
+		t.Errorf("stored + spooled + incomplete + dropped exchanges: got %d, want %d (the admitted exchanges)", sum, b.Admitted)
 	}
 	return b
 }
 
-// account returns the account as text. If Run is not running, account first delivers for a second.
-// running means that the store is open.
+// account returns the account in the format of accountText. If Run is not running, account first delivers for a second.
+// The argument running says whether the store is open.
 func (f *fixture) account(running bool) string {
 	f.t.Helper()
 	if f.store != nil && f.cancel == nil {
@@ -447,7 +448,8 @@ func accountText(b store.Account) string {
 	return text
 }
 
-// checkMemoryIsFree fails the test if memory for exchanges is in use. The check itself fills the memory with a turn.
+// checkMemoryIsFree fails the test if any memory for exchanges is in use. To find out, checkMemoryIsFree offers a turn
+// that fills the memory.
 func (f *fixture) checkMemoryIsFree() {
 	f.t.Helper()
 	checkEqual(f.t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 0)
@@ -455,14 +457,14 @@ func (f *fixture) checkMemoryIsFree() {
 		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "large", 1, f.clock.now()), Size: size})
 	}
 	if limit := f.options.Queue.MaxMemoryBytes; !offer(limit) {
-		f.t.Errorf("Offer(%d-byte turn) = false, want true: some exchange memory is in use", limit)
+		f.t.Errorf("Offer(%d-byte turn) = false, want true, because no memory for exchanges should be in use", limit)
 	}
 	if offer(1) {
-		f.t.Error("Offer(turn with Queue.MaxMemoryBytes+1 bytes) = true, want false")
+		f.t.Error("Offer(1-byte turn while the memory for exchanges is full) = true, want false")
 	}
 }
 
-// filesWith returns the names of the files that contain a text.
+// filesWith returns the names of the files in a directory that contain a text.
 func filesWith(t testing.TB, dir, text string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -502,7 +504,8 @@ func (f *fixture) closeSessions() {
 	}
 }
 
-// settleRow closes one session as the learner does: samples, reward, and the counters "closed" and "rewarded".
+// settleRow closes one session as the learner does: it writes the samples, the reward, and the counters "closed" and
+// "rewarded".
 func (f *fixture) settleRow(row *session.Row) error {
 	ctx := f.t.Context()
 	entries, feedbackState, err := f.backend.SessionFeedback(ctx, row.Tenant, row.ID)
@@ -562,12 +565,12 @@ func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.
 	return id
 }
 
-// change changes the record of a session in memory, and releases the session with c.
+// change edits the record of a session in memory, and then releases the session with c as the kind of change.
 func (f *fixture) change(id session.ID, c store.Change, change func(rec *session.Record)) {
 	f.t.Helper()
 	ses := f.store.AcquireInMemory(id)
 	if ses == nil {
-		f.t.Fatalf("AcquireInMemory(%s) = nil, want a session", id)
+		f.t.Fatalf("AcquireInMemory(%s) = nil, want the session", id)
 	}
 	ses.Record.Mutex.Lock()
 	change(ses.Record)
@@ -588,14 +591,14 @@ func (f *fixture) offer(name string, turns ...int) {
 	}
 }
 
-// offerLarge offers an incompressible turn with about size bytes, and reports whether the store accepted it.
+// offerLarge offers an incompressible turn of about size bytes, and reports whether the store accepted the turn.
 func (f *fixture) offerLarge(name string, turn, size int) bool {
 	x := newExchange(tenantA, name, turn, f.clock.now())
 	x.Reply.Text = noise(turn, size)
 	return f.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 }
 
-// startTurn begins a turn, which is in progress until endTurn.
+// startTurn begins a turn, which stays in progress until the test calls endTurn.
 func (f *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
 	x := newExchange(tenantA, name, turn, f.clock.now())
 	return x, f.store.BeginTurn(x)
@@ -608,7 +611,7 @@ func (f *fixture) endTurn(x *sample.Exchange, start *store.TurnStart) {
 	}
 }
 
-// playOneTurn begins a session, offers the first turn, and delivers both.
+// playOneTurn begins a session, offers the session's first turn, and delivers both.
 func (f *fixture) playOneTurn(name string, a trial.Assignment) session.ID {
 	f.t.Helper()
 	id := f.beginSession(tenantA, name, a)
@@ -626,11 +629,12 @@ func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	f.t.Helper()
 	got, err := f.store.Post(f.t.Context(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
-		f.t.Fatalf("Post = %+v, %v, want status %s", got, err, store.Joined)
+		f.t.Fatalf("Post: got %+v, error %v, want status %s and no error", got, err, store.Joined)
 	}
 }
 
-// postByKey posts feedback with a key only, like a client that knows only a reply id.
+// postByKey posts feedback that identifies the session only by an echo key, as for a client that knows only a reply's
+// id.
 func (f *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
 	f.t.Helper()
 	got, err := f.store.Post(f.t.Context(), tenant, nil, key, e)
@@ -654,7 +658,7 @@ func (f *fixture) counters(tenant string) string {
 	return string(text)
 }
 
-// counter sums a counter over all days.
+// counter returns the sum of a counter over all days.
 func (f *fixture) counter(scope, field string) (sum float64) {
 	f.t.Helper()
 	list, err := f.backend.Counters(f.t.Context(), tenantA)
@@ -669,7 +673,8 @@ func (f *fixture) counter(scope, field string) (sum float64) {
 	return sum
 }
 
-// settledState returns the session's part in the counters: the reward at the close, and a version.
+// settledState returns what the counters contain for the session: the reward, and a version that grows with each
+// settlement.
 func (f *fixture) settledState(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.t.Context(), tenantA, id)
@@ -679,7 +684,7 @@ func (f *fixture) settledState(id session.ID) session.SettledState {
 	return a
 }
 
-// rewardAfterClose closes all sessions, and returns one session's reward, or -1.
+// rewardAfterClose closes all sessions, and returns one session's reward, or -1 if the session has no reward.
 func (f *fixture) rewardAfterClose(id session.ID) float64 {
 	f.t.Helper()
 	f.closeSessions()
@@ -713,12 +718,12 @@ func (f *fixture) storedTurnCount(id session.ID) int {
 	return rec.Thread.Turns
 }
 
-// turnCount returns the number of turns in the session's record, from memory or the backend.
+// turnCount returns the number of turns in the session's record, which Acquire reads from memory or from the backend.
 func (f *fixture) turnCount(id session.ID) int {
 	f.t.Helper()
 	ses, uncertain := f.store.Acquire(f.t.Context(), tenantA, id)
 	if ses == nil || uncertain {
-		f.t.Fatalf("Acquire = %v, uncertain = %v, want a session, uncertain = false", ses, uncertain)
+		f.t.Fatalf("Acquire: got session %v, uncertain = %v, want a session and uncertain = false", ses, uncertain)
 	}
 	defer f.store.Release(ses, store.Unchanged)
 	ses.Record.Mutex.Lock()
@@ -735,7 +740,7 @@ func (f *fixture) exchangeCount(id session.ID) int {
 	return len(list)
 }
 
-// storedTurns returns a session's stored turns with outcomes, such as "1 complete".
+// storedTurns returns a session's stored turns, each with the outcome, such as "1 complete".
 func (f *fixture) storedTurns(name string) (turns []string) {
 	f.t.Helper()
 	list, err := f.backend.Exchanges(f.t.Context(), tenantA, sessionID(name))
@@ -749,7 +754,8 @@ func (f *fixture) storedTurns(name string) (turns []string) {
 	return turns
 }
 
-// newAssignment returns an assignment with one lesson, injected or withheld. The numbers are arbitrary.
+// newAssignment returns an assignment with one lesson, which is injected or withheld. The numbers in the assignment are
+// arbitrary.
 func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -761,7 +767,7 @@ func newAssignment(injected bool) trial.Assignment {
 	}
 }
 
-// newExchange returns a turn's exchange. The id comes from the session and the turn.
+// newExchange returns the exchange of a turn. The exchange's id is derived from the session and the turn number.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.NamedID(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
@@ -772,7 +778,7 @@ func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// noise returns at least size random bytes as words that hardly compress and are not redacted.
+// noise returns at least size bytes of random words, which hardly compress and are not redacted.
 func noise(seed, size int) string {
 	var b strings.Builder
 	for x := uint64(seed)*2654435761 + 88172645463325252; b.Len() < size; { //nolint:gosec // an overflow does no harm
@@ -787,7 +793,7 @@ func noise(seed, size int) string {
 	return b.String()
 }
 
-// newScore returns feedback from a user: a score from 0 to 1, posted at a minute.
+// newScore returns a user's feedback with a score from 0 to 1. The argument minute sets the time of the feedback.
 func newScore(id string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -795,7 +801,7 @@ func newScore(id string, minute int, score float64) feedback.Entry {
 	}
 }
 
-// sessionID returns the id of tenantA's session with a name.
+// sessionID returns the id of the session with the given name in tenantA.
 func sessionID(name string) session.ID {
 	return session.NamedID(tenantA, session.NamespaceSession, name)
 }
@@ -809,14 +815,14 @@ func newOptOut(t testing.TB, pattern string) *sample.OptOut {
 	return o
 }
 
-// optOutEnvFiles returns a function that opts out exchanges with a path that ends in .env.
+// optOutEnvFiles returns a function that changes the options so that exchanges with a path that ends in .env opt out.
 func optOutEnvFiles(t testing.TB) func(o *store.Options) {
 	t.Helper()
 	out := newOptOut(t, "*.env")
 	return func(o *store.Options) { o.Content.OptOut = out }
 }
 
-// readEnvFile adds a call with a path that optOutEnvFiles opts out.
+// readEnvFile adds a tool call to an exchange. The call's path matches the opt-out pattern of optOutEnvFiles.
 func readEnvFile(x *sample.Exchange) {
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
 }
@@ -865,5 +871,5 @@ func eventually(t testing.TB, event string, ok func() bool) {
 	}
 }
 
-// replyKey is an echo key, the hash of a reply id, for tests with a single key.
+// replyKey is the echo key (the hash of a reply's id) in tests that need only one key.
 const replyKey session.EchoKey = 0xabcdef

@@ -16,7 +16,7 @@ import (
 
 var _ store.Backend = (*sqlite.Store)(nil)
 
-// The retry also writes exchanges that were offered after the failure.
+// When the store retries a failed write, it also writes the exchanges that were offered after the failure.
 func TestFailedWriteIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
@@ -33,7 +33,7 @@ func TestFailedWriteIsRetried(t *testing.T) {
 				f.deliver()
 				checkEqual(t, "Store.Healthy after a failed write", f.store.Healthy(), false)
 				checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), int64(want))
-				f.deliver() // no write: the backoff has not ended
+				f.deliver() // writes nothing, because the backoff has not ended
 				checkEqual(t, "Metrics.WriteErrors during the backoff", f.store.Metrics.WriteErrors.Load(), int64(i+1))
 				f.clock.add(time.Second)
 			}
@@ -78,8 +78,8 @@ func TestOnlyInvalidExchangeInBatchIsDropped(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// A batch with an invalid exchange fails. The store then writes the exchanges one by one to find the invalid exchange,
-// and one of these writes also fails.
+// The write of a batch with an invalid exchange fails. The store then writes the exchanges one by one to find the
+// invalid one, and in this test one of these writes also fails.
 func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -97,13 +97,13 @@ func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 3)
 	f.deliverFor(time.Second)
 	checkEqual(t, "stored exchanges", f.exchangeCount(id), 2)
-	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad") // 2 stored, 1 invalid
+	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad") // 2 exchanges are stored, and 1 is dropped as invalid
 	checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 2)
 	f.checkMemoryIsFree()
 }
 
-// One batch has an invalid exchange and an exchange in a deleted session. The account counts the deleted session's
-// exchange as stored, because the exchange was delivered.
+// One batch contains an invalid exchange and an exchange in a deleted session. Metrics.Exchanges counts neither. The
+// account counts the deleted session's exchange as stored, because the exchange was delivered.
 func TestMetricsOmitInvalidAndDeletedExchanges(t *testing.T) {
 	t.Parallel()
 	var backend *sharedBackend
@@ -122,7 +122,8 @@ func TestMetricsOmitInvalidAndDeletedExchanges(t *testing.T) {
 	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad")
 }
 
-// Without a data directory, the backend is a NullBackend. Exchanges are counted as dropped, and feedback is refused.
+// Without a data directory, the backend is a NullBackend. The store then counts exchanges as dropped, and refuses
+// feedback.
 func TestNullBackendKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -135,13 +136,13 @@ func TestNullBackendKeepsSessionsInMemory(t *testing.T) {
 		checkEqual(t, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), 0)
 		checkEqual(t, "Store.Healthy", f.store.Healthy(), false)
 		if _, err := f.store.Post(t.Context(), tenantA, []session.ID{id}, replyKey, newScore("a", 1, 1)); !errors.Is(err, store.ErrNullBackend) {
-			t.Errorf("NullBackend: Post(session) error = %v, want store.ErrNullBackend", err)
+			t.Errorf("Post(session) with a NullBackend: got error %v, want store.ErrNullBackend", err)
 		}
 		if _, err := f.store.Post(t.Context(), tenantA, nil, replyKey+1, newScore("a", 1, 1)); !errors.Is(err, store.ErrNullBackend) {
-			t.Errorf("NullBackend: Post(no session) error = %v, want store.ErrNullBackend", err)
+			t.Errorf("Post(key without a session) with a NullBackend: got error %v, want store.ErrNullBackend", err)
 		}
 		if _, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SampleID: "x"}); !errors.Is(err, store.ErrNoSession) {
-			t.Errorf("NullBackend: Rate(sample) error = %v, want store.ErrNoSession", err)
+			t.Errorf("Rate(sample) with a NullBackend: got error %v, want store.ErrNoSession", err)
 		}
 		f.clock.add(closeAge + time.Second)
 		f.deliver()
@@ -165,10 +166,10 @@ func TestNullBackendRefusesWrites(t *testing.T) {
 		"Park": v.Park(ctx, tenantA, 1, newScore("a", 1, 1)), "RaiseMaxima": v.RaiseMaxima(ctx, tenantA, nil),
 	} {
 		if !errors.Is(err, store.ErrNullBackend) {
-			t.Errorf("NullBackend.%s error = %v, want store.ErrNullBackend", name, err)
+			t.Errorf("NullBackend.%s: got error %v, want store.ErrNullBackend", name, err)
 		}
 	}
 	if done, err := v.Settle(ctx, make([]session.Settlement, 3)); err != nil || slices.Contains(done, true) || len(done) != 3 {
-		t.Errorf("NullBackend.Settle(three sessions) = %v, %v, want [false false false], nil", done, err)
+		t.Errorf("NullBackend.Settle(three sessions): got %v, error %v, want [false false false] and no error", done, err)
 	}
 }

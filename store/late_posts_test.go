@@ -14,9 +14,9 @@ import (
 	"precept/store"
 )
 
-// A late post is posted feedback that waits in the outbox, because the backend could not store the feedback.
+// A late post is feedback that waits in the outbox because the backend could not store it when a client posted it.
 
-// failPosts makes the backend calls for a post fail until allowPosts.
+// failPosts makes the backend calls of a post fail until the test calls allowPosts.
 func (f *faultyBackend) failPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 1<<30, errDown)
@@ -29,12 +29,12 @@ func (f *faultyBackend) allowPosts() {
 	}
 }
 
-// postDuringOutage posts feedback while the backend is down. The store must keep the feedback.
+// postDuringOutage posts feedback while the backend is down, and fails the test unless the store parks the feedback.
 func (f *fixture) postDuringOutage(p feedback.Post) {
 	f.t.Helper()
 	got, err := f.store.Rate(f.t.Context(), tenantA, p)
 	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
-		f.t.Fatalf("Rate while the backend is down = %+v, %v, want status %s", got, err, store.Parked)
+		f.t.Fatalf("Rate while the backend is down: got %+v, error %v, want status %s and no error", got, err, store.Parked)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestConcurrentLatePostsAreKept(t *testing.T) {
 		all.Go(func() {
 			got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore(fmt.Sprint("e", i), i, .5)})
 			if err != nil || got.Status != store.Parked {
-				t.Errorf("client %d: Rate = status %q, %v, want %q, nil", i, got.Status, err, store.Parked)
+				t.Errorf("client %d: Rate while the backend is down: got status %q, error %v, want status %q and no error", i, got.Status, err, store.Parked)
 			}
 		})
 	}
@@ -62,7 +62,7 @@ func TestConcurrentLatePostsAreKept(t *testing.T) {
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
-// A post sent three times counts once.
+// The test sends the same post three times. After the delivery, the session must have the post's feedback once.
 func TestLatePostCountsOnceAfterRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -87,12 +87,12 @@ func TestLatePostCountsOnceAfterRestart(t *testing.T) {
 	checkEqual(t, "Lag after the delivery", f.store.Lag(), 0)
 	list, err := f.backend.Feedback(t.Context(), tenantA, id)
 	if err != nil || len(list) != 2 {
-		t.Errorf("Feedback = %+v, %v, want 2 entries", list, err)
+		t.Errorf("Feedback after the delivery: got %+v, error %v, want 2 entries and no error", list, err)
 	}
 	checkEqual(t, "reward from the rater's newest feedback", f.rewardAfterClose(id), .75)
 }
 
-// The session's row was also waiting in the outbox when the feedback was posted.
+// When the feedback is posted, the session's row is also still waiting in the outbox.
 func TestLatePostJoinsUndeliveredSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -108,7 +108,8 @@ func TestLatePostJoinsUndeliveredSession(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
 }
 
-// The backend refuses the first post repeatedly, but stores the second. The first post is dropped after a week.
+// The backend refuses the first post on each attempt, but stores the second post. The store drops the first post after
+// a week.
 func TestFailingLatePostDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -127,8 +128,8 @@ func TestFailingLatePostDoesNotBlockOthers(t *testing.T) {
 	checkEqual(t, "late posts after a week", f.store.LatePosts(), 0)
 }
 
-// Four late posts are dropped and counted: a post for a session with the maximum number of entries, a post for an
-// unknown commit, a post for an unknown sample, and a post whose delivery panics.
+// The store drops and counts four late posts: one for a session that already has the maximum number of entries, one for
+// an unknown commit, one for an unknown sample, and one whose delivery panics.
 func TestRefusedLatePostsAreCounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -160,7 +161,7 @@ func TestInvalidPostDuringOutageIsRefused(t *testing.T) {
 	f.backend.failPosts()
 	_, err := f.store.Rate(t.Context(), tenantA, feedback.Post{Commit: "not a hash", Entry: newScore("a", 1, 1)})
 	if _, ok := errors.AsType[*store.WorkError](err); !ok {
-		t.Errorf("Rate(invalid commit) error = %v, want a WorkError", err)
+		t.Errorf("Rate(invalid commit): got error %v, want a store.WorkError", err)
 	}
 	checkEqual(t, "late posts", f.store.LatePosts(), 0)
 }
@@ -179,7 +180,7 @@ func TestLatePostsAreLimited(t *testing.T) {
 		}
 	}
 	if n < 10 || n > 32 {
-		t.Errorf("256 KiB outbox accepted %d 8 KiB posts, want 10 to 32", n)
+		t.Errorf("8 KiB posts that a 256 KiB outbox accepted: got %d, want 10 to 32", n)
 	}
 	f.backend.allowPosts()
 	f.deliverFor(5 * time.Second)
@@ -198,7 +199,7 @@ func TestForgetDeletesLatePost(t *testing.T) {
 			e.Comment = markerWord
 			f.postDuringOutage(feedback.Post{SessionID: sessionID("s").String(), Entry: e})
 			f.backend.allowPosts()
-			f.backend.refusedSession = id // so that the post waits when the session is forgotten
+			f.backend.refusedSession = id // so that the post is still waiting when the session is forgotten
 			f.run()
 			var err error
 			if wholeTenant {
@@ -226,11 +227,11 @@ func TestLatePostOnOptedOutSessionIsIgnored(t *testing.T) {
 	f.backend.failPosts()
 	got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: id.String(), Entry: newScore("a", 1, 1)})
 	if err != nil || got.Status != store.Ignored || f.store.LatePosts() != 0 {
-		t.Errorf("Rate(opted-out session) = %+v, %v, %d late posts, want status %s and 0 late posts", got, err, f.store.LatePosts(), store.Ignored)
+		t.Errorf("Rate(opted-out session): got %+v, error %v, %d late posts, want status %s, no error and 0 late posts", got, err, f.store.LatePosts(), store.Ignored)
 	}
 }
 
-// The feedback identifies the session only by the id of a reply.
+// The late post in this test identifies its session only by the id of a reply.
 func TestForgetDeletesLatePostOnReply(t *testing.T) {
 	t.Parallel()
 	for _, keyStored := range []bool{false, true} {
@@ -247,7 +248,7 @@ func TestForgetDeletesLatePostOnReply(t *testing.T) {
 			e.Comment = markerWord
 			f.postDuringOutage(feedback.Post{ResponseID: "resp_1", Entry: e})
 			f.backend.allowPosts()
-			f.backend.refusedSession = id // so that the post waits when the session is forgotten
+			f.backend.refusedSession = id // so that the post is still waiting when the session is forgotten
 			f.run()
 			f.backend.takeCalls()
 			if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {
@@ -263,11 +264,11 @@ func TestForgetDeletesLatePostOnReply(t *testing.T) {
 					retries++
 				}
 			}
-			// One look-up by the session name, at most two by a stored reply key, and one by a retry that is in
-			// progress.
+			// The erasure looks up keys once for the session name, and at most twice more if the reply's key is stored.
+			// A retry that is in progress adds one look-up.
 			limit := map[bool]int{false: 1, true: 3}[keyStored] + retries + 1
 			if lookups > limit {
-				t.Errorf("key look-ups in the backend during the erasure and %d retries: got %d, want at most %d", retries, lookups, limit)
+				t.Errorf("key look-ups in the backend during the erasure, with %d retries: got %d, want at most %d", retries, lookups, limit)
 			}
 		})
 	}
@@ -283,7 +284,7 @@ func TestCanceledPostDoesNotAffectOtherPosts(t *testing.T) {
 	_, _ = f.store.Rate(ctx, tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("gone", 1, .7)})
 	got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("here", 2, .7)})
 	if err != nil || got.Status != store.Joined {
-		t.Errorf("Rate after a canceled Rate = status %q, %v, want %q, nil", got.Status, err, store.Joined)
+		t.Errorf("Rate after another Rate was canceled: got status %q, error %v, want status %q and no error", got.Status, err, store.Joined)
 	}
 }
 
@@ -294,12 +295,12 @@ func TestForgetSessionCallsOnErasure(t *testing.T) {
 	f.playOneTurn("s", newAssignment(true))
 	f.run()
 	if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
-		t.Errorf("ForgetSession error = %v, %d Hooks.OnErasure calls, want at least 1", err, erased.Load())
+		t.Errorf("ForgetSession: got error %v and %d calls of Hooks.OnErasure, want no error and at least 1 call", err, erased.Load())
 	}
 }
 
-// Feedback on a reply in session s arrives during an outage, while session s is being deleted. This feedback is also
-// deleted. Feedback on the other session stays.
+// Feedback on a reply in session s arrives during an outage, while session s is being deleted. The deletion must
+// include this feedback, but not the feedback on another session.
 func TestLatePostDuringErasureIsDeleted(t *testing.T) {
 	t.Parallel()
 	var shared *sharedBackend
@@ -327,7 +328,8 @@ func TestLatePostDuringErasureIsDeleted(t *testing.T) {
 	checkList(t, "files with the comment", f.outboxFilesWith(markerWord), nil)
 }
 
-// The other replica has already deleted the reply's key, by which the feedback identifies the session.
+// The late post identifies its session by a reply's key, which another replica has already deleted together with the
+// session.
 func TestErasureOnOtherReplicaDeletesLatePost(t *testing.T) {
 	t.Parallel()
 	var shared *sharedBackend

@@ -16,10 +16,10 @@ import (
 	"precept/store"
 )
 
-// idleTime is longer than the time for which an unused session stays in memory.
+// idleTime is longer than an unused session stays in memory.
 const idleTime = 11 * time.Minute
 
-// idleFor advances the clock, and waits until the running store has evicted idle sessions.
+// idleFor advances the clock, and waits until the running store has evicted the idle sessions.
 func (f *fixture) idleFor(d time.Duration) {
 	f.clock.add(d)
 	time.Sleep(time.Second)
@@ -30,7 +30,7 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	f := newFixture(t, nil)
 	id := sessionID("s")
 	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, id); ses != nil || uncertain {
-		t.Errorf("Acquire(unknown session) = %v, uncertain = %v, want nil, uncertain = false", ses, uncertain)
+		t.Errorf("Acquire(unknown session): got %v, uncertain = %v, want nil and uncertain = false", ses, uncertain)
 	}
 	if ses := f.store.AcquireInMemory(id); ses != nil {
 		t.Errorf("AcquireInMemory(unknown session) = %v, want nil", ses)
@@ -48,33 +48,33 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 }
 
-// uncertain means that the session may exist, but the backend did not return a usable row.
+// The result uncertain = true means that the session may exist, but that the backend did not return a usable row.
 func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := sessionID("s")
 	f.backend.failNext("session", 1, errDown)
 	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !uncertain {
-		t.Errorf("Acquire during an outage = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
+		t.Errorf("Acquire during an outage: got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if ses, uncertain := f.store.Acquire(ended, tenantA, id); ses != nil || !uncertain {
-		t.Errorf("Acquire with a canceled context = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
+		t.Errorf("Acquire with a canceled context: got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
 	}
 	if m, uncertain := f.store.FindByEchoes(ended, tenantA, []session.EchoKey{1}); m != nil || !uncertain {
-		t.Errorf("FindByEchoes with a canceled context = %v, uncertain = %v, want nil, uncertain = true", m, uncertain)
+		t.Errorf("FindByEchoes with a canceled context: got %v, uncertain = %v, want nil and uncertain = true", m, uncertain)
 	}
 	row := session.Row{Tenant: tenantA, ID: id, Started: f.clock.now(), Data: []byte("{half")}
 	if err := f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
 	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !uncertain {
-		t.Errorf("Acquire(session with a damaged row) = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
+		t.Errorf("Acquire(session with a damaged row): got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
 	}
 	checkList(t, "failed steps", f.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
 	if m, uncertain := f.store.FindByEchoes(t.Context(), tenantA, nil); m != nil || uncertain {
-		t.Errorf("FindByEchoes without keys = %v, uncertain = %v, want nil, uncertain = false", m, uncertain)
+		t.Errorf("FindByEchoes without keys: got %v, uncertain = %v, want nil and uncertain = false", m, uncertain)
 	}
 }
 
@@ -86,10 +86,10 @@ func TestLookupTimeoutNamesLimit(t *testing.T) {
 	})
 	f.backend.failNext("session", 1, fmt.Errorf("%w: %w", errDown, context.DeadlineExceeded))
 	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s")); ses != nil || !uncertain {
-		t.Errorf("Acquire with a slow backend = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
+		t.Errorf("Acquire with a slow backend: got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
 	}
 	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "limits.lookup_timeout (5s)") || errors.Is(failures[0], session.ErrUnavailable) {
-		t.Errorf("failures = %v, want one that names limits.lookup_timeout (5s), and not session.ErrUnavailable", failures)
+		t.Errorf("failures after a look-up timeout: got %v, want one that contains \"limits.lookup_timeout (5s)\" and is not session.ErrUnavailable", failures)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	})
 }
 
-// Memory has the most recently used sessions; older sessions are in the database.
+// Only the most recently used sessions stay in memory. The others are in the database.
 func TestSessionsInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const limit = 50
@@ -174,7 +174,7 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 		f.deliver()
 		f.store.Release(f.store.AcquireInMemory(first), store.Unchanged) // the first session is in use all the time
 		if n := f.store.Sessions(); n > limit {
-			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
+			t.Fatalf("sessions in memory after session %d began: got %d, want at most %d", i, n, limit)
 		}
 	}
 	checkEqual(t, "the session in use is in memory", f.inMemory(tenantA, first), true)
@@ -185,8 +185,8 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 	checkEqual(t, "backend look-ups", f.backend.takeLookups(), 1)
 }
 
-// A session is evicted when the outbox has the row. Until the backend has the row, Acquire reports the session as
-// uncertain.
+// A session can be evicted as soon as its row is in the outbox. Until the row is in the backend, Acquire reports the
+// session as uncertain.
 func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50
@@ -196,21 +196,21 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		f.deliver()
 		if n := f.store.Sessions(); n > limit {
-			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
+			t.Fatalf("sessions in memory after session %d began: got %d, want at most %d", i, n, limit)
 		}
 	}
 	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses != nil || !uncertain {
-		t.Errorf("Acquire(session only in the outbox) = %v, uncertain = %v, want nil, uncertain = true", ses, uncertain)
+		t.Errorf("Acquire(session that is only in the outbox): got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
 	}
 	f.backend.allowWrites()
 	f.deliverFor(2 * time.Second)
 	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses == nil || uncertain {
-		t.Errorf("Acquire after the outage = %v, uncertain = %v, want a session, uncertain = false", ses, uncertain)
+		t.Errorf("Acquire after the outage: got %v, uncertain = %v, want a session and uncertain = false", ses, uncertain)
 	}
 }
 
-// A session without a stored row cannot be evicted, because the only copy is in memory. A 16th of the limit is reserved
-// for continuing sessions.
+// A session without a stored row cannot be evicted, because memory has the only copy. One sixteenth of the limit is
+// reserved for sessions that are continued.
 func TestFullMemoryRefusesNewSessions(t *testing.T) {
 	t.Parallel()
 	const limit = 64
@@ -225,7 +225,7 @@ func TestFullMemoryRefusesNewSessions(t *testing.T) {
 		begun++
 	}
 	checkEqual(t, "sessions begun", begun, limit-limit/16)
-	for i := range limit { // sessions begin without calling FullReason
+	for i := range limit { // these sessions begin without a call of FullReason
 		rec := &session.Record{Identity: session.Identity{ID: sessionID(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := f.store.Add(rec); ses != nil {
 			f.store.Release(ses, store.DecisionsChanged)
@@ -240,15 +240,15 @@ func TestFullMemoryRefusesNewSessions(t *testing.T) {
 	checkEqual(t, "first session's turns", f.turnCount(first), 1)
 }
 
-// A session stays in memory while a turn is in the recorder's queue, even if the request has ended and other sessions
-// need the memory.
+// A session stays in memory while one of its turns is in the recorder's queue, even if the turn's request has ended and
+// other sessions need the memory.
 func TestSessionStaysInMemoryUntilOptOutDecision(t *testing.T) {
 	t.Parallel()
 	const limit = 32
 	f := newFixture(t, func(o *store.Options) { o.MaxSessions = limit })
 	ses := f.store.Add(&session.Record{Identity: session.Identity{ID: sessionID("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 1}})
 	if !f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", 1, f.clock.now()), Size: 100, Session: ses}) {
-		t.Fatal("Offer refused the turn")
+		t.Fatal("Offer(turn 1) = false, want true")
 	}
 	f.store.Release(ses, store.Unchanged)
 	fillMemory := func() {
@@ -277,7 +277,7 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	}
 	f.deliver()
 	for i := range limit {
-		for range longRequests/16 + 1 { // FullReason examines at most 16 sessions
+		for range longRequests/16 + 1 { // each call of FullReason examines at most 16 sessions
 			f.store.FullReason(tenantA)
 		}
 		checkEqual(t, fmt.Sprint("FullReason before new session ", i), f.store.FullReason(tenantA), "")
@@ -328,7 +328,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 // hangingBackend is a backend whose look-ups can block until the context ends.
 type hangingBackend struct {
 	*faultyBackend
-	hangs bool // look-ups block
+	hangs bool // whether look-ups block
 }
 
 func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
@@ -339,8 +339,8 @@ func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.
 	return h.faultyBackend.Session(ctx, tenant, id)
 }
 
-// playReplicaTurn adds a turn to the session on replica f, and returns the session's record there. As in the proxy, the
-// session gets a temporary record if the backend does not answer in time.
+// playReplicaTurn adds a turn to the session on replica f, and returns this replica's record of the session. As in the
+// proxy, the session gets a temporary record if the backend does not answer in time.
 func (f *fixture) playReplicaTurn(id session.ID, name string) *session.Record {
 	f.t.Helper()
 	f.clock.add(time.Second)
@@ -368,8 +368,8 @@ func (f *fixture) playReplicaTurn(id session.ID, name string) *session.Record {
 	return ses.Record
 }
 
-// A replica that cannot read the backend begins a temporary record. The replica never writes the temporary record over
-// the stored record, and adopts the stored record when the backend answers.
+// A replica that cannot read the backend begins a temporary record of the session. The replica never overwrites the
+// stored record with the temporary record, and adopts the stored record when the backend answers.
 func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -410,7 +410,8 @@ func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 		checkEqual(t, "adopted record's turns", rec.Thread.Turns, 3)
 		checkEqual(t, "turns in the stored row", storedRecord().Thread.Turns, 3)
 
-		// If the backend has no record, the temporary one stays, and there is no further look-up.
+		// If the backend has no record of the session, the temporary record stays, and the replica does not look up the
+		// session again.
 		hanging.hangs = true
 		newID := sessionID("new")
 		checkEqual(t, "the record is temporary", second.playReplicaTurn(newID, "new").State.StartedOffline, true)
@@ -424,7 +425,8 @@ func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 	})
 }
 
-// The adopted run is excluded from the experiment, because the look-up did not end in time.
+// The run's stored record replaces the temporary one. The run is then excluded from the experiment, because the look-up
+// did not end in time.
 func TestStoredRunReplacesTemporaryRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -449,7 +451,8 @@ func TestStoredRunReplacesTemporaryRun(t *testing.T) {
 	checkEqual(t, "run's StartedOffline, picks, Excluded and ExcludedFor", fmt.Sprint(got.State.StartedOffline, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
-// noCloseBackend is a backend that a different fixture closes.
+// noCloseBackend is a backend that two fixtures share. Close does nothing, because the other fixture closes the
+// backend.
 type noCloseBackend struct{ backend }
 
 func (noCloseBackend) Close() error { return nil }
@@ -481,7 +484,7 @@ func TestRefreshReadsOtherReplicasCounts(t *testing.T) {
 	checkEqual(t, "turns after refreshing a record that is newer in memory", f.turnCount(id), 9)
 }
 
-// FullReason refuses the flooding tenant's new sessions above the tenant's share. When the tenant's rows are stored, a
+// FullReason refuses new sessions of a flooding tenant that has used up its share. Once the tenant's rows are stored, a
 // new session evicts the tenant's least recently used session.
 func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()

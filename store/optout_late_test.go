@@ -12,12 +12,13 @@ import (
 	"precept/store"
 )
 
-// If a turn is hidden, the feedback text on the turn and on the whole session is also hidden. Scores stay visible.
+// If a turn is hidden, the transcript must also hide the text of feedback on this turn and on the whole session. Scores
+// stay visible.
 func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		optOut *sample.OptOut
-		want   string // visible comments
+		want   string // the comments that stay visible
 	}{
 		"no opt-out":           {nil, "on 1|on 2|on the session"},
 		"no turn opted out":    {newOptOut(t, "*.pem"), "on 1|on 2|on the session"},
@@ -42,33 +43,33 @@ func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 		f.store.SetOptOut(tc.optOut)
 		tr, err := f.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if err != nil || len(tr.Rewarded.Sources) != 3 || tr.Rewarded.Value == nil {
-			t.Fatalf("%s: Transcript: Rewarded = %+v, err = %v, want a reward from 3 sources", name, tr.Rewarded, err)
+			t.Fatalf("%s: Rewarded in the transcript: got %+v, error %v, want a reward from 3 sources", name, tr.Rewarded, err)
 		}
 		var comments []string
 		for _, x := range tr.Rewarded.Sources {
 			if (x.Comment == "") != (len(x.Correction)+len(x.Details) == 0) {
-				t.Errorf("%s: feedback %+v, want comment, correction and details all set, or none", name, x)
+				t.Errorf("%s: feedback in the transcript: got %+v, want comment, correction and details either all set or all empty", name, x)
 			}
 			if x.Comment != "" {
 				comments = append(comments, x.Comment)
 			}
 		}
 		if got := strings.Join(comments, "|"); got != tc.want {
-			t.Errorf("%s: got comments %q, want %q", name, got, tc.want)
+			t.Errorf("%s: visible comments: got %q, want %q", name, got, tc.want)
 		}
 	}
 }
 
-// A session's Facts say which turns were checked against which opt-out patterns. Feedback text on a turn that is no
-// longer stored is visible only if all turns were checked against the current patterns.
+// The Facts of a session say which turns precept checked, and against which opt-out patterns. The text of feedback on a
+// turn that is no longer stored is visible only if all turns were checked against the current patterns.
 func TestVisibleFeedbackNeedsCheckedTurns(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
 	entries := []feedback.Entry{{Comment: "on 2", Turn: 2}, {Comment: "on the session"}, {Comment: "of the run", CopiedFrom: "run"}}
 	for name, tc := range map[string]struct {
-		facts  session.Facts // Turns checked, and in Paths the hash of the patterns
+		facts  session.Facts // how many turns were checked, and in Paths the hash of the opt-out patterns
 		hidden []int         // turns that opted out when they were recorded
-		want   string        // visible comments
+		want   string        // the comments that stay visible
 	}{
 		"checked by current patterns": {session.Facts{Turns: 2, Paths: out.PathHash()}, nil, "on 2|on the session|of the run"},
 		"checked by other patterns":   {session.Facts{Turns: 2, Paths: "0123456789ab"}, nil, "||"},
@@ -87,7 +88,7 @@ func TestVisibleFeedbackNeedsCheckedTurns(t *testing.T) {
 			comments = append(comments, e.Comment)
 		}
 		if got := strings.Join(comments, "|"); got != tc.want {
-			t.Errorf("%s: got comments %q, want %q", name, got, tc.want)
+			t.Errorf("%s: visible comments: got %q, want %q", name, got, tc.want)
 		}
 	}
 	if entries[0].Comment == "" {
@@ -95,8 +96,8 @@ func TestVisibleFeedbackNeedsCheckedTurns(t *testing.T) {
 	}
 }
 
-// A sample loses feedback text on the whole session, because the text may be about a hidden turn. Feedback text on a
-// visible turn stays.
+// A sample loses the text of feedback on the whole session, because this text may be about a hidden turn. The sample
+// keeps the text of feedback on a visible turn.
 func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
@@ -108,23 +109,23 @@ func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 			m.Feedback.Details["turn"] = turn
 		}
 		if !store.NewLateOptOut(out, &session.Row{}, list).AllowSample(&m) {
-			t.Errorf("feedback turn %d: AllowSample(visible turn) = false, want true", turn)
+			t.Errorf("with feedback on turn %d: AllowSample(visible turn) = false, want true", turn)
 		}
 		if got, _ := m.Feedback.Details["comment"].(string); got != want || m.Feedback.Details["score"] != 1.0 {
-			t.Errorf("feedback turn %d: Details = %v, want the score and comment %q", turn, m.Feedback.Details, want)
+			t.Errorf("with feedback on turn %d: sample's Feedback.Details: got %v, want the score 1 and the comment %q", turn, m.Feedback.Details, want)
 		}
 	}
 }
 
-// The row lists the opted-out turns. Without the row, every turn may have opted out.
+// The opted-out turns are listed in the session's row. If the row is unreadable, any turn may have opted out.
 func TestLateOptOutWithUnreadableRowRemovesFeedbackText(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
 	late := store.NewLateOptOut(&sample.OptOut{}, &session.Row{ID: sessionID("s"), Data: []byte("{")}, nil)
 	if !late.AllowSample(&m) || m.Feedback.Details["comment"] != nil || m.Feedback.Details["score"] != 1.0 {
-		t.Errorf("sample with an unreadable row: Details = %v, want only the score", m.Feedback.Details)
+		t.Errorf("Feedback.Details of a sample with an unreadable row: got %v, want only the score", m.Feedback.Details)
 	}
 	if got := late.VisibleFeedback([]feedback.Entry{{Comment: "well done"}}); got[0].Comment != "" {
-		t.Errorf("feedback with an unreadable row: comment = %q, want none", got[0].Comment)
+		t.Errorf("comment of feedback with an unreadable row: got %q, want none", got[0].Comment)
 	}
 }

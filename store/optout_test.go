@@ -14,7 +14,7 @@ import (
 	"precept/store"
 )
 
-// conversation sends one session's turns to the store, as the proxy does.
+// conversation sends the turns of one session to the store, as the proxy does.
 type conversation struct {
 	fixture *fixture
 	id      session.ID
@@ -31,9 +31,9 @@ func (f *fixture) newConversation(name string) *conversation {
 	return &conversation{fixture: f, id: id, name: name}
 }
 
-// sendTurn sends turn n. So that a test can search for traces of the turn, the message list's hash is 1000+n, the item
-// hash 2000+n, the block anchor hash 3000+n, and the echo key 4000+n. prepare, which may be nil, changes the exchange
-// before it is offered.
+// sendTurn sends turn n to the store. So that a test can search for traces of the turn, the message list's hash is
+// 1000+n, the item hash is 2000+n, the block anchor hash is 3000+n, and the echo key is 4000+n. If prepare is not nil,
+// prepare changes the exchange before sendTurn offers it.
 func (c *conversation) sendTurn(n int, prepare func(x *sample.Exchange)) {
 	c.fixture.t.Helper()
 	ses := c.fixture.store.AcquireInMemory(c.id)
@@ -59,7 +59,7 @@ func (c *conversation) sendTurn(n int, prepare func(x *sample.Exchange)) {
 	c.deliverAll()
 }
 
-// deliverAll moves the clock past delayedPause, and delivers all changes.
+// deliverAll advances the clock by more than delayedPause, and delivers all changes.
 func (c *conversation) deliverAll() {
 	c.fixture.clock.add(2 * time.Second)
 	c.fixture.deliver()
@@ -84,7 +84,7 @@ func (c *conversation) record() *session.Record {
 	return rec
 }
 
-// No text, hash or key from the opted-out turn is stored, even though the next request repeats the turn's text.
+// The store must keep no text, hash or key of the opted-out turn, although the next request repeats the turn's text.
 func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -93,7 +93,7 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	checkEqual(t, "list hash", c.record().Thread.ListHash, 1001)
 	for _, want := range []string{"2001", "3001", "call-1"} {
 		if row := c.row(); !strings.Contains(row, want) {
-			t.Errorf("row after the first turn = %s, want it to contain %s", row, want)
+			t.Errorf("row after the first turn: got %s, want it to contain %s", row, want)
 		}
 	}
 	c.sendTurn(2, readEnvFile)
@@ -110,20 +110,20 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	}
 	for _, want := range []string{"3001", "2003"} {
 		if !strings.Contains(third, want) {
-			t.Errorf("row after the third turn = %s, want it to contain %s, a kept turn's hash", third, want)
+			t.Errorf("row after the third turn: got %s, want it to contain %s, the hash of a turn that did not opt out", third, want)
 		}
 	}
 	list, err := f.backend.Exchanges(t.Context(), tenantA, c.id)
 	if err != nil || len(list) != 2 {
-		t.Fatalf("Exchanges = %d exchanges, %v, want 2 (turns 1 and 3)", len(list), err)
+		t.Fatalf("stored exchanges: got %d, error %v, want 2 exchanges, for turns 1 and 3", len(list), err)
 	}
 	stored := list[1]
 	if stored.Turn != 3 || stored.FirstNew != 5 || len(stored.New) != 1 || strings.Contains(string(stored.New[0]), "reply 2") {
-		t.Errorf("second stored exchange: Turn = %d, FirstNew = %d, New = %s, want 3, 5 and one item without \"reply 2\"", stored.Turn, stored.FirstNew, stored.New)
+		t.Errorf("second stored exchange: got Turn = %d, FirstNew = %d, New = %s, want Turn = 3, FirstNew = 5, and in New one item without \"reply 2\"", stored.Turn, stored.FirstNew, stored.New)
 	}
 	found, err := f.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
 	if err != nil || len(found) != 2 || found[4002] != nil {
-		t.Errorf("FindEcho = %v, %v, want the keys 4001 and 4003", found, err)
+		t.Errorf("FindEcho: got %v, error %v, want only the keys 4001 and 4003", found, err)
 	}
 	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
@@ -141,16 +141,17 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	})
 	c.deliverAll()
 	if row := c.row(); row != "" {
-		t.Errorf("row before the opt-out decision = %s, want none", row)
+		t.Errorf("row before the opt-out decision: got %s, want none", row)
 	}
-	f.store.OptedOut(newExchange(tenantA, "s", 1, f.clock.now()), nil) // like the proxy for a turn refused by the full queue
+	f.store.OptedOut(newExchange(tenantA, "s", 1, f.clock.now()), nil) // the proxy calls OptedOut like this when the full queue has refused a turn
 	c.deliverAll()
 	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
-		t.Errorf("row after the opt-out decision = %q, want ListHash = 1001", c.row())
+		t.Errorf("row after the opt-out decision: got %q, want a row with ListHash = 1001", c.row())
 	}
 }
 
-// All turns opt out. The record stays in memory with the numbers of the opted-out turns.
+// All turns in this session opt out. The session's record must stay in memory, because it lists the numbers of the
+// opted-out turns.
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -162,27 +163,27 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		e.Comment = "about the .env"
 		got, err := f.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
 		if err != nil || got.Status != store.Ignored || got.Session != "s" {
-			t.Errorf("Post(opted-out session) = %+v, %v, want status %s", got, err, store.Ignored)
+			t.Errorf("Post(opted-out session): got %+v, error %v, want status %s and session s", got, err, store.Ignored)
 		}
 		f.closeSessions()
 		if row := c.row(); row != "" {
-			t.Errorf("opted-out session's stored row = %s, want none", row)
+			t.Errorf("stored row of the opted-out session: got %s, want none", row)
 		}
 		checkEqual(t, "counters as JSON", f.counters(tenantA), "null")
 		names, err := f.backend.Tenants(t.Context())
 		if err != nil || len(names) > 0 {
-			t.Errorf("Tenants = %v, %v, want none", names, err)
+			t.Errorf("tenants in the backend: got %v, error %v, want none", names, err)
 		}
 		f.idleFor(idleTime)
 		again := f.store.AcquireInMemory(c.id)
 		if again == nil || !again.Record.IsHidden(2) {
-			t.Errorf("AcquireInMemory after idleTime = %v, want a session with turn 2 hidden", again)
+			t.Errorf("AcquireInMemory after idleTime: got %v, want a session in which turn 2 is hidden", again)
 		}
 	})
 }
 
-// An opt-out mark keeps a session's turn and item counts without the session's id. With a different secret, the store
-// does not find the mark.
+// An opt-out mark contains how many turns and items a session has, but not the session's id. After a restart with
+// another secret, the store does not find the mark.
 func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	withSecret := func(secret string) func(o *store.Options) {
@@ -207,7 +208,7 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 	for _, secret := range []string{"b", "a", "a"} {
 		f = openFixture(t, f.dir, f.clock, withSecret(secret))
 		ses := f.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: f.clock.now()}})
-		// the turns, the items, and whether all turns opted out
+		// The values are the number of turns, the number of items, and whether all turns opted out.
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
 		checkEqual(t, "turns, items and fully opted out, with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.IsFullyOptedOut()), want)
 		f.store.Release(ses, store.Unchanged)
@@ -227,12 +228,12 @@ func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 		x := newExchange(tenantA, "s", 1, f.clock.now())
 		readEnvFile(x)
 		go func() {
-			synctest.Wait() // until the feedback waits
+			synctest.Wait() // until the feedback waits for the opt-out decision
 			f.store.OptedOut(x, nil)
 		}()
 		got, err := f.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, newScore("f", 1, 1))
 		if err != nil || got.Status != store.Ignored {
-			t.Errorf("Post before the opt-out decision = %+v, %v, want status %q", got, err, store.Ignored)
+			t.Errorf("Post before the opt-out decision: got %+v, error %v, want status %q", got, err, store.Ignored)
 		}
 	})
 }

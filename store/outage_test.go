@@ -47,7 +47,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 	})
 }
 
-// The backlog is ten times as large as the memory for exchanges, so most exchanges wait in the outbox.
+// The backlog in this test is ten times as large as the memory for exchanges, so most exchanges wait in the outbox.
 func TestLongOutageBacklogIsStored(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -105,7 +105,8 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	checkEqual(t, "turns in the stored row", f.storedTurnCount(id), 5)
 }
 
-// A session that is only in the outbox is uncertain: Acquire does not find the session, but the session exists.
+// Acquire does not find a session that is only in the outbox, but returns uncertain = true, because the session may
+// exist.
 func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -120,12 +121,13 @@ func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	f.deliverFor(time.Second)
 	ses, uncertain := f.store.Acquire(t.Context(), tenantA, id)
 	if ses == nil || uncertain {
-		t.Fatalf("Acquire(delivered session) = %v, uncertain = %v, want a session, uncertain = false", ses, uncertain)
+		t.Fatalf("Acquire(delivered session): got %v, uncertain = %v, want a session and uncertain = false", ses, uncertain)
 	}
 	f.store.Release(ses, store.Unchanged)
 }
 
-// sharedBackend is a backend for several replicas. A new epoch means that the backend has lost the last writes.
+// sharedBackend is a backend that several replicas share. When its epoch changes, the store assumes that the backend
+// has lost the last writes.
 type sharedBackend struct {
 	*faultyBackend
 	epoch     string
@@ -147,7 +149,7 @@ func (b *sharedBackend) Erasures(context.Context, string) (list []session.Erasur
 	return list, nil
 }
 
-// announceErasure announces an erasure by another replica.
+// announceErasure announces an erasure as another replica would.
 func (b *sharedBackend) announceErasure(e session.Erasure) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -166,7 +168,8 @@ func (b *sharedBackend) AwaitReplicas(context.Context) error { return b.call("aw
 
 func (b *sharedBackend) Epoch(context.Context) (string, error) { return b.epoch, b.call("epoch") }
 
-// withSharedBackend makes the backend a sharedBackend, and stores the backend in *shared.
+// withSharedBackend returns a function that wraps the backend in the options as a sharedBackend, and sets *shared to
+// it.
 func withSharedBackend(shared **sharedBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
 		*shared = &sharedBackend{faultyBackend: o.Backend.(*faultyBackend), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faultyBackend
@@ -174,7 +177,8 @@ func withSharedBackend(shared **sharedBackend, epoch string) func(o *store.Optio
 	}
 }
 
-// deleteSession deletes a session only from the backend, as if the backend had lost the session.
+// deleteSession deletes a session from the backend without the store's knowledge, as if the backend had lost the
+// session.
 func (f *fixture) deleteSession(name string) {
 	f.t.Helper()
 	if ok, err := f.backend.Forget(f.t.Context(), tenantA, sessionID(name)); !ok || err != nil {
@@ -192,7 +196,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		f.deliverFor(5 * time.Second)
 	}
 	checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0") // admitted = stored + spooled + incomplete
-	for _, epoch := range []string{"two", "three"} {             // each change starts a new delivery
+	for _, epoch := range []string{"two", "three"} {             // each new epoch starts a new delivery of the rows in the outbox
 		f.deleteSession("new")
 		shared.epoch = epoch
 		f.deliverFor(time.Second)
@@ -216,8 +220,8 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// A delivered exchange is durable after a sync of the local database, or a few seconds after a sync of a shared server.
-// Only then does the outbox delete the exchange.
+// The outbox deletes a delivered exchange only when the exchange is durable: with a local database after a sync, with a
+// shared server a few seconds after a sync.
 func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 	t.Parallel()
 	for _, isShared := range []bool{true, false} {
@@ -225,7 +229,7 @@ func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 			t.Parallel()
 			var shared *sharedBackend
 			f := newFixture(t, func(o *store.Options) {
-				o.Queue.MaxBytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
+				o.Queue.MaxBytes = 256 << 10 // so small that the outbox compacts its file to free a few kilobytes
 				if isShared {
 					withSharedBackend(&shared, "one")(o)
 				}
@@ -266,7 +270,7 @@ func TestFullOutboxDropsNewestExchanges(t *testing.T) {
 	account := f.balancedAccount(true)
 	dropped := account.Dropped["quota"]
 	if dropped < turns/4 || dropped > turns-5 {
-		t.Fatalf("account at the limit: Dropped = %v, want %d to %d exchanges with reason quota", account.Dropped, turns/4, turns-5)
+		t.Fatalf("dropped exchanges when the outbox is full: got %v, want %d to %d with the reason quota", account.Dropped, turns/4, turns-5)
 	}
 	checkEqual(t, "Metrics.DroppedQuota", f.store.Metrics.DroppedQuota.Load(), dropped)
 	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), account.Spooled)
@@ -280,7 +284,8 @@ func TestFullOutboxDropsNewestExchanges(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// A file has the path of the outbox directory. The store reports one failure, and works without an outbox.
+// The store cannot create the outbox, because the path of the outbox directory is a file. The store reports one
+// failure, and works without an outbox.
 func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) {
@@ -336,7 +341,7 @@ func TestLagIsOldestExchangeAge(t *testing.T) {
 	f.clock.add(10 * time.Second)
 	f.deliver()
 	if lag := f.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
-		t.Errorf("Lag while the backend is down = %v, want 10s to 20s", lag)
+		t.Errorf("Lag while the backend is down: got %v, want 10s to 20s", lag)
 	}
 	checkAtLeast(t, "outbox bytes while the backend is down", f.store.OutboxBytes(), 1)
 	f.backend.allowWrites()
@@ -354,7 +359,7 @@ func TestStopReportsLostExchanges(t *testing.T) {
 	f.backend.failWrites()
 	f.offer("s", 2)
 	if err := f.drain(); !errors.Is(err, errDown) {
-		t.Errorf("stop with an undelivered exchange in memory: err = %v, want errDown", err)
+		t.Errorf("shutdown with an undelivered exchange in memory: got error %v, want errDown", err)
 	}
 	checkEqual(t, "the failed steps contain stop", slices.Contains(f.takeFailures(), "stop"), true)
 }
@@ -363,7 +368,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]struct {
 		set    func(o *store.Options)
-		reason string // of the dropped exchanges
+		reason string // the reason with which exchanges are dropped
 	}{
 		"shared outbox":       {func(o *store.Options) { o.Queue.MultiTenant = true }, "quota"},
 		"limits.tenant_bytes": {func(o *store.Options) { o.Queue.MaxTenantBytes = 256 << 10 }, "tenant"},
@@ -384,7 +389,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			checkEqual(t, "dropped signals, one per dropped exchange", signals[limit.reason], dropped[limit.reason])
 			checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), string(label.StepOutbox)), true)
 			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
-				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with reason %s only", dropped, turns/4, turns-5, limit.reason)
+				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d, all with the reason %s", dropped, turns/4, turns-5, limit.reason)
 			}
 			for i := range 3 {
 				x := newExchange("another", "other", i+1, f.clock.now())
@@ -404,12 +409,12 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	}
 }
 
-// slowBackend times out when it writes more than limit bytes of text.
+// slowBackend is a backend whose Write times out for a batch with more than limit bytes of text.
 type slowBackend struct {
 	*faultyBackend
 	limit   int
-	err     error // returned for a write above the limit
-	largest int   // largest successful write in bytes
+	err     error // returned by a Write above the limit
+	largest int   // size of the largest successful Write in bytes
 }
 
 func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
@@ -467,7 +472,7 @@ func TestDeliveriesGrowAgainWhenTheBackendIsFast(t *testing.T) {
 				t.Fatalf("Offer(turn %d) = false, want true", offered)
 			}
 			if offered%20 == 0 {
-				f.deliverFor(time.Second) // moves the turns to the outbox
+				f.deliverFor(time.Second) // the store moves the turns to the outbox
 			}
 		}
 	}

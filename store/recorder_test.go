@@ -32,8 +32,8 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	checkEqual(t, "turns after a restart", f.restart(nil).turnCount(id), 9)
 }
 
-// If only counts changed in a session, the row is written after a second, or earlier with the next decision or at a
-// stop.
+// If only a session's counts have changed, the store writes the row after a second, or earlier together with the
+// session's next decision or at shutdown.
 func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -125,15 +125,15 @@ func TestLargeBatchIsDeliveredEarly(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				f := runFixture(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MaxMemoryBytes = time.Hour, 16<<20 })
-				f.offer("first", 1) // delivered immediately; the next regular delivery is DeliverEvery later
+				f.offer("first", 1) // this turn is delivered immediately; the next regular delivery follows after DeliverEvery
 				time.Sleep(time.Second)
 				for turn := 1; turn <= batch.turns; turn++ {
 					f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "s", turn, f.clock.now()), Size: batch.bytes})
 				}
 				time.Sleep(time.Second)
-				// Fewer than flushAt turns may wait for the recorder's next tick.
+				// The last turns, fewer than flushAt, may still wait for the recorder's next tick.
 				if n := f.exchangeCount(sessionID("s")); n > 0 != batch.early {
-					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want early delivery = %t", n, batch.turns, batch.early)
+					t.Errorf("turns delivered before DeliverEvery has passed: got %d of %d, want early delivery: %t", n, batch.turns, batch.early)
 				}
 				f.clock.add(time.Hour)
 				time.Sleep(time.Second)
@@ -156,13 +156,13 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 	checkEqual(t, "Metrics.Incomplete", f.store.Metrics.Incomplete.Load(), 3)
 }
 
-// A second Run must not close the Done channel again.
+// The first Run closes the Done channel when it ends. A second Run must not close the channel again.
 func TestSecondRunDoesNotPanic(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	select {
 	case <-f.store.Done():
-		t.Fatal("Done is closed before the first Run, want open")
+		t.Fatal("the Done channel is closed before the first Run, want it open")
 	default:
 	}
 	_ = f.drain()
@@ -170,7 +170,7 @@ func TestSecondRunDoesNotPanic(t *testing.T) {
 	_ = f.drain() // an error, because the outbox is closed
 }
 
-// The undelivered turns count as spooled.
+// After the shutdown, the account must count the undelivered turns as spooled.
 func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -179,7 +179,7 @@ func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	f.deliver()
 	f.offer("s", 2)
 	if err := f.drain(); !errors.Is(err, errDown) {
-		t.Errorf("Run when stopping = %v, want errDown", err)
+		t.Errorf("error from Run at shutdown during an outage: got %v, want errDown", err)
 	}
 	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 2)
 	checkAccount(t, "account", accountText(f.balancedAccount(false)), "2 = 0 + 2 + 0")
@@ -189,7 +189,7 @@ func TestPanicDropsOnlyOneTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	f.offer("s", 1)
-	f.store.Offer(store.Turn{Size: 10}) // without an exchange
+	f.store.Offer(store.Turn{Size: 10}) // a turn without an exchange makes the recorder panic
 	f.offer("s", 2)
 	f.deliver()
 	checkList(t, "failed steps", f.takeFailures(), []string{"panic record"})
@@ -198,13 +198,13 @@ func TestPanicDropsOnlyOneTurn(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// panickingExchange panics before every step on one exchange, and counts the panics.
+// panickingExchange panics before each step that works on one particular exchange, and counts the panics.
 type panickingExchange struct {
 	exchange string // exchange id
 	panics   atomic.Int64
 }
 
-// before is a function for Hooks.Before.
+// before is the function that a test sets as Hooks.Before.
 func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) {
 	if exchange == p.exchange {
 		p.panics.Add(1)
@@ -212,8 +212,9 @@ func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) 
 	}
 }
 
-// One of five exchanges makes a step panic, while the store records the exchange, or at startup after a crash. The
-// other exchanges are stored. The dead letter (the entry about the dropped exchange) contains no personal data.
+// One of five exchanges makes a step panic, either while the store records the exchange or at startup after a crash.
+// The store must store the other four exchanges. The dead letter (the entry about the dropped exchange) must contain no
+// personal data.
 func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -244,7 +245,7 @@ func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 				t.Fatal(err)
 			}
 			if list := f.deadLetters(); !crash && (len(list) != 1 || list[0].Exchange != p.exchange) {
-				t.Errorf("dead letters: got %+v, want one for exchange %s", list, p.exchange)
+				t.Errorf("dead letters: got %+v, want one dead letter for exchange %s", list, p.exchange)
 			}
 			checkList(t, "files with the address", filesWith(t, f.dir, "mara@example.com"), nil)
 		})
@@ -262,10 +263,11 @@ func (f *fixture) deadLetters() []session.DeadLetter {
 	return list
 }
 
-// panickingExpiry panics at each deletion by age, and at the first deletion of old parked feedback.
+// panickingExpiry is a backend that panics at each deletion of old sessions, and at the first deletion of old parked
+// feedback.
 type panickingExpiry struct {
 	store.Backend
-	retain, purge atomic.Int64 // calls of PurgeSessions and PurgeParked
+	retain, purge atomic.Int64 // how often PurgeSessions and PurgeParked were called
 }
 
 func (p *panickingExpiry) PurgeSessions(context.Context, time.Time) (int, error) {
@@ -280,7 +282,8 @@ func (p *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (in
 	return p.Backend.PurgeParked(ctx, before)
 }
 
-// A deletion by age that panicked is tried again at the next regular time. New turns are stored.
+// If a deletion of old sessions panics, the store tries the deletion again at the next regular time, and still stores
+// new turns.
 func TestPanickingRetentionDoesNotBlockTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// secret returns a fake GitHub token that starts with a name. The token is joined at run time, so that scanners find no
-// secret in this file.
+// secret returns a fake GitHub token that contains a name. The function joins the token at run time, so that secret
+// scanners find no token in this file.
 func secret(name string) string {
 	return strings.Join([]string{"gh", "p_"}, "") + name + strings.Repeat("A1b2C3d4", 5)[len(name):36]
 }
@@ -71,26 +71,26 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		t.Helper()
 		for _, p := range places {
 			if i := bytes.Index(text, []byte(secret(p)[:12])); i >= 0 {
-				t.Errorf("%s: found the secret planted in %s: %q", moment, p, text[max(i-40, 0):min(i+60, len(text))])
+				t.Errorf("%s: the files contain the secret that the test had put into %q, in %q", moment, p, text[max(i-40, 0):min(i+60, len(text))])
 			}
 		}
 		if bytes.Contains(text, []byte("amy@example.com")) {
-			t.Errorf("%s: found the address amy@example.com", moment)
+			t.Errorf("%s: the files contain the address amy@example.com", moment)
 		}
 	}
 	check("while the session is open", readAllFiles(t, f.dir))
 	check("read from the backend", f.readBack(id))
 	if !bytes.Contains(f.readBack(id), []byte("Paint the shed")) {
-		t.Error(`the stored text does not contain "Paint the shed", want it unredacted`)
+		t.Error(`the stored text does not contain "Paint the shed", which should not be redacted`)
 	}
 	if f.store.Metrics.Redactions.Load() == 0 {
-		t.Error("Metrics.Redactions: got 0, want > 0")
+		t.Error("Metrics.Redactions: got 0, want more than 0")
 	}
 	f.kill()
 	check("after the kill", readAllFiles(t, f.dir))
 }
 
-// readBack returns the session's row, exchanges, feedback and samples as JSON.
+// readBack reads a session's row, exchanges, feedback and samples from the backend, and returns them as JSON.
 func (f *fixture) readBack(id session.ID) []byte {
 	f.t.Helper()
 	var all []any
@@ -112,7 +112,8 @@ func (f *fixture) readBack(id session.ID) []byte {
 	return text
 }
 
-// After a restart, a new address gets a number that the session has not used yet.
+// Each address in a session has a placeholder with a number. After a restart, a new address must get a number that the
+// session has not used yet.
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -138,7 +139,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	checkEqual(t, "stored replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
 	f = f.restart(nil)
 	if ses, _ := f.store.Acquire(t.Context(), tenantA, id); ses == nil {
-		t.Fatal("Acquire after the restart = nil, want the session")
+		t.Fatal("Acquire after the restart: got nil, want the session")
 	} else {
 		f.store.Release(ses, store.DecisionsChanged)
 	}
@@ -156,7 +157,7 @@ func TestFeedbackIsRedacted(t *testing.T) {
 		t.Helper()
 		list, err := f.backend.Feedback(t.Context(), tenantA, id)
 		if err != nil || len(list) == 0 {
-			t.Fatalf("Feedback = %+v, %v, want at least one entry", list, err)
+			t.Fatalf("stored feedback: got %+v, error %v, want at least one entry", list, err)
 		}
 		return list[len(list)-1]
 	}
@@ -178,7 +179,7 @@ func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 	t.Parallel()
 	readArgs := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
 	for name, tc := range map[string]struct {
-		calls, answered []string // arguments of the reply's calls, and of the calls answered in the request
+		calls, answered []string // arguments of the tool calls in the reply, and of the calls whose results are in the request
 		kept            bool     // whether the turn is stored
 	}{
 		"no call":                {nil, nil, true},
@@ -203,7 +204,7 @@ func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 			}
 			f.store.Offer(store.Turn{Exchange: x, Size: 100, Answered: tc.answered})
 			f.closeSessions()
-			checkEqual(t, "counter closed", f.counter("", "closed"), float64(map[bool]int{true: 1}[tc.kept]))
+			checkEqual(t, `counter "closed"`, f.counter("", "closed"), float64(map[bool]int{true: 1}[tc.kept]))
 			want, counted := 0, int64(1)
 			if tc.kept {
 				want, counted = 1, 0
@@ -220,7 +221,7 @@ func TestTurnWithOptedOutPathIsNotStored(t *testing.T) {
 	}
 }
 
-// With StoreContent = false, no sample is written, but the reward is counted.
+// With ContentOptions.StoreContent = false, the store writes no samples, but counts the rewards.
 func TestSessionsCountWithoutStoredContent(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) { o.Content.StoreContent = false })
@@ -234,5 +235,5 @@ func TestSessionsCountWithoutStoredContent(t *testing.T) {
 			t.Error("samples were written with ContentOptions.StoreContent = false")
 		}
 	}
-	checkEqual(t, "counter rewarded", f.counter("", "rewarded"), 1)
+	checkEqual(t, `counter "rewarded"`, f.counter("", "rewarded"), 1)
 }

@@ -9,17 +9,18 @@ import (
 	"precept/store"
 )
 
-// postKeyedFeedback posts feedback on session "s" with a client-chosen id.
+// postKeyedFeedback posts feedback on session "s". The entry's id comes from the client.
 func (f *fixture) postKeyedFeedback(e feedback.Entry) store.Posted {
 	f.t.Helper()
 	done, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{SessionID: "s", HasSenderID: true, Entry: e})
 	if err != nil {
-		f.t.Fatalf("Rate(%s): %v", e.ID, err)
+		f.t.Fatalf("error from Rate(entry %s): %v", e.ID, err)
 	}
 	return done
 }
 
-// Entry a is posted twice, with entry b in between. Entry a keeps the first post's time, so entry b decides the reward.
+// The test posts entry a, then entry b, then entry a again. Entry a must keep the time of its first post, so that entry
+// b decides the reward.
 func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 	t.Parallel()
 	first, better, again := newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, 0)
@@ -71,15 +72,15 @@ func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 			play(f)
 			list, err := f.backend.Feedback(t.Context(), tenantA, sessionID("s"))
 			if err != nil || len(list) != 2 || !list[0].At.Equal(first.At) || list[0].ID != "a" {
-				t.Errorf("Feedback = %+v, %v, want entry a at %s, then entry b", list, err, first.At)
+				t.Errorf("stored feedback: got %+v, error %v, want entry a with the time %s, then entry b", list, err, first.At)
 			}
 			checkEqual(t, "reward", f.rewardAfterClose(sessionID("s")), 1)
 		})
 	}
 }
 
-// Feedback on a session is copied to the session's unit, here the parent session. The first post added no copy. The
-// copy from the repeated post has the first post's time.
+// The store copies feedback on a session to the session's unit, which in this test is the parent session. The first
+// post has added no copy. The repeated post must add a copy with the time of the first post.
 func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -89,7 +90,7 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	f.postKeyedFeedback(newScore("a", 3, 0))
 	list, err := f.backend.Feedback(t.Context(), tenantA, unit)
 	if err != nil || len(list) != 1 || !list[0].At.Equal(newScore("a", 1, 0).At) {
-		t.Errorf("Feedback(unit) = %+v, %v, want one entry with the first post's time", list, err)
+		t.Errorf("feedback on the parent session: got %+v, error %v, want one entry with the time of the first post", list, err)
 	}
 }
 
@@ -102,7 +103,7 @@ func TestPostWithSameIDReplacesEntry(t *testing.T) {
 	}
 	list, err := f.backend.Feedback(t.Context(), tenantA, id)
 	if err != nil || len(list) != 2 || !list[1].At.Equal(newScore("a", 3, .25).At) || list[1].Score != .25 {
-		t.Errorf("Feedback = %+v, %v, want entry b, then the corrected entry a", list, err)
+		t.Errorf("stored feedback: got %+v, error %v, want entry b, then the corrected entry a", list, err)
 	}
 	checkEqual(t, "reward", f.rewardAfterClose(id), .25)
 }

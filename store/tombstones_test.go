@@ -7,8 +7,9 @@ import (
 	"precept/internal/session"
 )
 
-// If two times have monotonic readings, Go compares the readings, which do not show that the clock was set back. A
-// deletion would then seem to be in the past, and new content would seem to be older than the deletion.
+// If two times have monotonic clock readings, Go compares only these readings, which do not change when the clock is
+// set back. If a tombstone (the time of a deletion) had such a reading, the store could misjudge whether content is
+// older than the deletion.
 func TestTombstonesHaveNoMonotonicReading(t *testing.T) {
 	deletion := time.Now()
 	stones := tombstones{sessions: map[session.ID]tombstone{}, tenants: map[string]tombstone{}}
@@ -18,7 +19,7 @@ func TestTombstonesHaveNoMonotonicReading(t *testing.T) {
 		stone := stones.tenants["a"]
 		for _, at := range []time.Time{stone.deletedAt, stone.originalTime, stones.now} {
 			if at != at.Round(0) { //nolint:staticcheck,revive // == also compares the readings
-				t.Errorf("%s: got the time %v, want no monotonic reading", name, at)
+				t.Errorf("%s: got the time %v with a monotonic clock reading, want a time without one", name, at)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// queue is an Outbox that records damage reports.
+// queue is an Outbox that records the damage reports which the outbox sends.
 type queue struct {
 	*outbox.Outbox
 	t             testing.TB
@@ -45,7 +45,7 @@ func open(t testing.TB, dir string) *queue {
 	return q
 }
 
-// tryOpen opens the outbox in a directory with a quota in bytes, and records damage reports.
+// tryOpen opens the outbox in a directory with a quota in bytes, and records the damage reports.
 func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	t.Helper()
 	q := &queue{t: t, dir: dir}
@@ -61,7 +61,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 
 func outboxPath(dir string) string { return filepath.Join(dir, "outbox.db") }
 
-// newRow returns a row with one exchange.
+// newRow returns a row that counts as one exchange, with text as its document.
 func newRow(tenant string, session byte, text string) outbox.Row {
 	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
 }
@@ -75,7 +75,7 @@ func (q *queue) append(f outbox.Flush) int64 {
 	return last
 }
 
-// appendRows appends a flush with one row per text, and returns the last sequence number.
+// appendRows appends one row per text in a single flush, and returns the last row's sequence number.
 func (q *queue) appendRows(texts ...string) int64 {
 	q.t.Helper()
 	var f outbox.Flush
@@ -85,7 +85,7 @@ func (q *queue) appendRows(texts ...string) int64 {
 	return q.append(f)
 }
 
-// readDocuments returns the documents in the rows after a sequence number, joined by spaces.
+// readDocuments returns the documents of the rows after a sequence number, joined by spaces.
 func (q *queue) readDocuments(after int64) string {
 	q.t.Helper()
 	var out []string
@@ -120,7 +120,7 @@ func checkAccount(t testing.TB, moment string, got outbox.Account, want string) 
 	}
 }
 
-// accountInFile returns the account as a new process reads it after a crash.
+// accountInFile returns the account that a new process would read from the file after a crash.
 func (q *queue) accountInFile() outbox.Account {
 	q.t.Helper()
 	a, err := outbox.ReadAccount(outboxPath(q.dir), false)
@@ -137,7 +137,7 @@ func checkEqual[T comparable](t testing.TB, subject string, got, want T) {
 	}
 }
 
-// must ends the test if an error is not nil.
+// must fails the test and ends it if any of the errors is not nil.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -145,7 +145,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// crashCopy copies the current files, as a crash would leave them.
+// crashCopy copies the current files, as a crash would leave them, to a new directory, and returns the directory.
 func (q *queue) crashCopy() string {
 	q.t.Helper()
 	dir := q.t.TempDir()
@@ -197,13 +197,13 @@ func TestReadEndsAtByteLimit(t *testing.T) {
 	must(t, err)
 }
 
-// A stub records a turn in progress. After a crash, the exchange counts as incomplete instead of spooled.
+// A stub records a turn in progress. The turn's exchange counts as spooled, and after a crash as incomplete.
 func TestAccountCountsEachExchangeOnce(t *testing.T) {
 	t.Parallel()
 	inProgress := outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Document: []byte("a stub")}}}
 	cases := map[string]struct {
 		flushes          []outbox.Flush
-		running, crashed string // accounts while the process runs and after a crash: admitted = stored + spooled + incomplete + dropped
+		running, crashed string // the expected accounts before and after a crash: admitted = stored + spooled + incomplete + dropped
 	}{
 		"row without a stub":     {[]outbox.Flush{{Rows: []outbox.Row{newRow("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
 		"only a stub":            {[]outbox.Flush{inProgress}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
@@ -231,7 +231,7 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.append(outbox.Flush{Rows: []outbox.Row{newRow("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
-	for range 3 { // further crashes add no further row for the stub
+	for range 3 { // a second and a third crash must not add another row for the stub
 		q = open(t, q.crashCopy())
 		checkEqual(t, "rows after a crash", q.readDocuments(0), "whole stub")
 	}
@@ -243,7 +243,7 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	checkAccount(t, "after delivery", q.Account(), "2 = 1 + 0 + 1")
 }
 
-// Rewind is for a store that has lost data: all rows still in the outbox are delivered again.
+// The store calls Rewind when the backend has lost data, so that all rows still in the outbox are delivered again.
 func TestRewindMarksRemainingRowsUndelivered(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -282,7 +282,7 @@ func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, strings.Repeat("x", 16<<10))}})
 	}
 	if !errors.Is(err, outbox.ErrQuota) || n < 8 {
-		t.Fatalf("Append(row %d) error = %v, want outbox.ErrQuota at row 8 or later", n, err)
+		t.Fatalf("first refused row: got row %d with error %v, want row 8 or later with outbox.ErrQuota", n, err)
 	}
 	withoutExchange := newRow("default", 1, strings.Repeat("y", 16<<10))
 	withoutExchange.Exchanges = 0
@@ -294,7 +294,7 @@ func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 	checkAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
 }
 
-// filesWith returns the names of the files that contain a text.
+// filesWith returns the names of the outbox files that contain a text.
 func (q *queue) filesWith(text string) (names []string) {
 	q.t.Helper()
 	entries, err := os.ReadDir(q.dir)
@@ -312,7 +312,7 @@ func (q *queue) filesWith(text string) (names []string) {
 func TestForgetErasesTextFromFiles(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	for i := range 40 { // the text is on many pages, even on deleted rows' pages
+	for i := range 40 { // the text is on many pages of the file, even on pages of deleted rows
 		q.append(outbox.Flush{Rows: []outbox.Row{
 			newRow("forgotten", 1, strings.Repeat("zanzibar ", 500)), newRow("kept", 1, strings.Repeat("madagascar ", 500)), newRow("kept", 2, strings.Repeat("comoros ", 500)),
 		}})
@@ -361,11 +361,11 @@ func TestTidyShrinksReleasedQueueFile(t *testing.T) {
 	info, err := os.Stat(outboxPath(q.dir))
 	must(t, err)
 	if info.Size() > 1<<20 || q.Bytes() > 1<<20 {
-		t.Errorf("file size = %d, Bytes = %d, want at most %d each", info.Size(), q.Bytes(), 1<<20)
+		t.Errorf("after Tidy: got file size %d and Bytes() = %d, want at most %d each", info.Size(), q.Bytes(), 1<<20)
 	}
 }
 
-// AddMarks keeps at most the given number of opt-out marks, here 2.
+// The limit on opt-out marks, the last argument of AddMarks, is 2 in this test.
 func TestAddMarksDeletesTheOldestMarks(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -394,7 +394,7 @@ func TestReadAccountWorksDuringWrites(t *testing.T) {
 		for last := int64(0); ; {
 			a, err := outbox.ReadAccount(outboxPath(q.dir), true)
 			if err != nil || a.Admitted < last || a.Admitted != a.Stored+a.Spooled {
-				t.Errorf("ReadAccount = %+v, %v, want Admitted = Stored + Spooled and Admitted >= %d", a, err, last)
+				t.Errorf("ReadAccount during writes: got %+v, error %v, want Admitted = Stored + Spooled, Admitted >= %d, and no error", a, err, last)
 				return
 			}
 			last = a.Admitted
@@ -445,7 +445,8 @@ func TestOpenRenamesForeignFile(t *testing.T) {
 	checkEqual(t, "files with the letter after DeleteDamagedFiles", len(q.filesWith("this is a letter")), 0)
 }
 
-// The test flips a bit, clears 5000 bytes or truncates the file. The account counts the lost exchanges as dropped.
+// In each round, the test flips one bit, clears 5000 bytes or truncates the file. The account must count the lost
+// exchanges as dropped.
 func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -480,30 +481,30 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 		must(t, os.WriteFile(outboxPath(dir), b, 0o600))
 		q, err := tryOpen(t, dir, 1<<30)
 		if err != nil {
-			t.Fatalf("round %d: Open(damaged file) error = %v, want nil", round, err)
+			t.Fatalf("round %d: Open(damaged file): got error %v, want none", round, err)
 		}
 		delivered, _ := q.Delivered()
 		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
 		must(t, err)
 		for _, r := range rows {
 			if !slices.Contains(want, string(r.Document)) {
-				t.Fatalf("round %d: row %d's document = %.60q, want an appended document", round, r.Sequence, r.Document)
+				t.Fatalf("round %d: document of row %d: got %.60q, want one of the appended documents", round, r.Sequence, r.Document)
 			}
 		}
 		posts, err := q.Posts(0, 1<<30)
 		must(t, err)
 		for _, p := range posts {
 			if !slices.Contains(want, string(p.Document)) {
-				t.Fatalf("round %d: post %d's document = %.60q, want an appended document", round, p.Number, p.Document)
+				t.Fatalf("round %d: document of post %d: got %.60q, want one of the appended documents", round, p.Number, p.Document)
 			}
 		}
 		checkEqual(t, "PostCount after damage", q.PostCount(), int64(len(posts)))
 		a := q.Account()
 		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
-			t.Errorf("round %d: account = %+v, want a balanced account with Spooled = %d; damage reports %v", round, a, len(rows), q.damageReports)
+			t.Errorf("round %d: account: got %+v, want Admitted = Stored + Spooled + Incomplete + Dropped and Spooled = %d (damage reports: %v)", round, a, len(rows), q.damageReports)
 		}
 		if round%3 == 0 && len(rows) < 30 && len(q.damageReports) > 0 {
-			t.Logf("round %d: one flipped bit lost %d rows, damage reports %v", round, 35-len(rows), q.damageReports)
+			t.Logf("round %d: the flipped bit destroyed %d rows (damage reports: %v)", round, 35-len(rows), q.damageReports)
 		}
 		q.appendRows("more")
 		must(t, q.Close())
@@ -537,7 +538,8 @@ func TestClearedPageLosesOnlyOwnRows(t *testing.T) {
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 }
 
-// A directory with the new file's name prevents the first replacement.
+// The outbox replaces a damaged file by a new file. In this test, a directory with the new file's name prevents the
+// first replacement.
 func TestDamagedFileReplacementIsRetried(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -554,14 +556,14 @@ func TestDamagedFileReplacementIsRetried(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(obstacle, "x"), 0o700))
 	row := []outbox.Row{newRow("default", 1, "after the damage")}
 	if _, err := q.Read(0, math.MaxInt64, 1<<30); err == nil {
-		t.Fatal("Read(damaged file, blocked replacement) error = nil, want an error")
+		t.Fatal("Read(damaged file that cannot be replaced) error = nil, want an error")
 	}
 	if _, err := q.Append(&outbox.Flush{Rows: row}); err == nil {
-		t.Fatal("Append(damaged file, blocked replacement) error = nil, want an error")
+		t.Fatal("Append(damaged file that cannot be replaced) error = nil, want an error")
 	}
 	must(t, os.RemoveAll(obstacle))
 	if _, err := q.Append(&outbox.Flush{Rows: row}); err != nil {
-		t.Fatalf("Append after the obstacle is removed: %v, want no error", err)
+		t.Fatalf("Append after the directory is removed: got error %v, want none", err)
 	}
 	checkEqual(t, "rows with the new document", strings.Count(q.readDocuments(0), "after the damage"), 1)
 }
@@ -577,18 +579,18 @@ func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
 		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, text)}})
 	}
 	if n--; !errors.Is(err, outbox.ErrFull) || n < 50 {
-		t.Fatalf("Append after %d rows: err = %v, want outbox.ErrFull after at least 50 rows", n, err)
+		t.Fatalf("first refused row on a small disk: got error %v after %d rows, want outbox.ErrFull after at least 50 rows", err, n)
 	}
 	disk.Fill(t, 0)
 	checkAccount(t, "on a full disk", q.Account(), fmt.Sprintf("%d = 0 + %d + 0", n, n))
 	_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, text)}})
 	if !errors.Is(err, outbox.ErrFull) {
-		t.Errorf("Append on a full disk: err = %v, want outbox.ErrFull", err)
+		t.Errorf("Append on a full disk: got error %v, want outbox.ErrFull", err)
 	}
 	for at := int64(10); at < n; at += 10 {
 		q.MarkDelivered(at, 10, nil)
 		if err := q.Release(at); err != nil {
-			t.Fatalf("Release(%d) with %d rows: %v", at, n, err)
+			t.Fatalf("Release(%d) on a full disk with %d rows: %v", at, n, err)
 		}
 	}
 	q.appendRows("after release")
@@ -607,11 +609,11 @@ func TestFileFromNewerReleaseIsRefused(t *testing.T) {
 	b[63]++ // user_version
 	must(t, os.WriteFile(outboxPath(q.dir), b, 0o600))
 	if _, err := tryOpen(t, q.dir, 1<<30); !errors.Is(err, outbox.ErrNewer) {
-		t.Errorf("Open(newer release's file) error = %v, want outbox.ErrNewer", err)
+		t.Errorf("Open(file from a newer release): got error %v, want outbox.ErrNewer", err)
 	}
 }
 
-// SQLite accepts 32,766 parameters in a statement. A run may have more sessions.
+// SQLite accepts at most 32,766 parameters in a statement, but a run may have more sessions.
 func TestForgetHandlesVeryLargeRun(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
