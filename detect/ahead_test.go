@@ -41,7 +41,7 @@ func TestParallelInspectKeepsOrder(t *testing.T) {
 	}
 	want, wantFault := inspectOn(1)
 	if len(want) < 2000 || strings.Count(wantFault, "\n") < 10 {
-		t.Fatalf("one goroutine: %d findings, error %s, want at least 2000 findings and 11 faults", len(want), wantFault)
+		t.Fatalf("one goroutine: got %d findings and error %s, want at least 2000 findings and 11 faults", len(want), wantFault)
 	}
 	for _, n := range []int{2, 8} {
 		got, gotFault := inspectOn(n)
@@ -68,7 +68,7 @@ func TestParallelInspectEndsAtCallbackError(t *testing.T) {
 	}
 }
 
-// Before the panic, the caller gets the findings of earlier lines.
+// If the inspection of a line panics, the caller first gets the findings of the earlier lines.
 func TestParallelInspectPanicReachesCaller(t *testing.T) {
 	n := 0
 	raw := bytes.TrimSpace(longTranscript(2))

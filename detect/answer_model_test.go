@@ -65,7 +65,7 @@ func readAnswers(t testing.TB) []*labelledAnswer {
 	return out
 }
 
-// read sets features and decided. p is without a model.
+// read sets features and decided. The phrases in p must not include a model.
 func (a *labelledAnswer) read(p *phrases) {
 	j := a.judge(p)
 	a.decided = j.Outcome != OK || j.Rule != "" && j.Rule != "json" || len(a.Result) > maxAnswer
@@ -185,7 +185,7 @@ func TestAnswersOfUnseenAuthorsAreJudged(t *testing.T) {
 	t.Logf("answers with the right outcome: %.1f%% of %g successes, %.1f%% of %g failures",
 		100*successes.right/successes.total, successes.total, 100*failures.right/failures.total, failures.total)
 	if successes.right < minSuccesses*successes.total || failures.right < minFailures*failures.total {
-		t.Errorf("want at least %.0f%% of the successes and %.0f%% of the failures", 100*minSuccesses, 100*minFailures)
+		t.Errorf("too few answers with the right outcome, want at least %.0f%% of the successes and %.0f%% of the failures", 100*minSuccesses, 100*minFailures)
 	}
 }
 

@@ -27,7 +27,7 @@ func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRu
 	}
 }
 
-// A data record, such as a failed payment, can have the same fields as an error and is not a failure.
+// A data record, such as a failed payment, can have the same fields as an error, but is not a failure.
 func TestClassifyReadsJSONFields(t *testing.T) {
 	checkOutcomes(t, "place_order", `{"id":7}`, map[string]outcomeRule{
 		`{"success":false}`:                                 errorRule("json:success"),
@@ -251,8 +251,8 @@ func TestErrorAndSuccessFlagsDecideTheOutcome(t *testing.T) {
 	}
 }
 
-// Without a terminal (opencode run), opencode itself refuses calls, with the same words as for a user's refusal. Such a
-// session offers the "todowrite" tool without the "question" tool, or has the task in quotes.
+// Without a terminal (opencode run), opencode itself refuses calls, in the same words as when a user refuses a call.
+// Such a session offers the "todowrite" tool without the "question" tool, or has the task in quotes.
 func TestSignalsIgnoreHeadlessRefusals(t *testing.T) {
 	const (
 		rejected   = "The user rejected permission to use this specific tool call."
@@ -318,24 +318,26 @@ func TestClassifyReadsBoxedAndQuotedErrors(t *testing.T) {
 	})
 }
 
-// The search for a word in -ing, such as "running", must not read beyond the end of the text.
+// Loops searches a result for words that end in "-ing", such as "running". The search must not read beyond the end of
+// the result.
 func TestResultCanEndWithActivityWord(t *testing.T) {
 	for _, result := range []string{"Enable cookies to continue shopping", "server running", "still compiling", "it is building"} {
 		if got := countLoops(t, call("get_page", `{"id":7}`, result)); got != 0 {
-			t.Errorf("result %q: %d loops, want 0", result, got)
+			t.Errorf("result %q: got %d loops, want 0", result, got)
 		}
 	}
 }
 
-// A key press returns only Playwright code, not the page.
+// The result of a key press contains only Playwright code, so it does not show whether the page changed.
 func TestKeyPressWithoutPageIsNotALoop(t *testing.T) {
 	press := call("browser_press_key", `{"key":"Tab"}`, "### Ran Playwright code\n```js\nawait page.keyboard.press('Tab');\n```")
 	if got := countLoops(t, press, press, press, press, press, press, press); got != 0 {
-		t.Errorf("seven key presses: %d loops, want 0", got)
+		t.Errorf("seven key presses: got %d loops, want 0", got)
 	}
 }
 
-// An agent repeats a benchmark because of the times in the results, but Loops ignores times when it compares results.
+// An agent repeats a benchmark to measure more times, but Loops ignores times when it compares results. Therefore Loops
+// must not count benchmarks.
 func TestRepeatedBenchmarkIsNotALoop(t *testing.T) {
 	for command, loop := range map[string]bool{"hyperfine ./app": false, "go test -bench=. ./a": false, "npm run bench": false, "./app": true} {
 		steps := []testStep{bash(command, "Time: 12.1 ms"), bash(command, "Time: 13.4 ms"), bash(command, "Time: 12.2 ms")}
@@ -345,14 +347,15 @@ func TestRepeatedBenchmarkIsNotALoop(t *testing.T) {
 	}
 }
 
-// Without an exit code, a command with a longer output may run twice, because an agent reads only a part of the output.
+// Without an exit code in the result, a command with several lines of output may run twice, because the agent may want
+// to read another part of the output.
 func TestCommandWithALongerOutputIsALoopOnceRunThreeTimes(t *testing.T) {
 	run := bash("python3 forecast.py", "day 1: 12 orders\nday 2: 15 orders\nday 3: 11 orders")
 	again := bash("python3 forecast.py | tail -3", "day 1: 12 orders\nday 2: 15 orders\nday 3: 11 orders")
 	if got := countLoops(t, run, again); got != 0 {
-		t.Errorf("two runs: %d loops, want 0", got)
+		t.Errorf("two runs: got %d loops, want 0", got)
 	}
 	if got := countLoops(t, run, again, run); got != 1 {
-		t.Errorf("three runs: %d loops, want 1", got)
+		t.Errorf("three runs: got %d loops, want 1", got)
 	}
 }

@@ -16,7 +16,8 @@ func shellArgs(command string) string {
 	return string(b)
 }
 
-// The text "error: boom" is content from a read-only command, and a failure of any other command.
+// Classify takes the output "error: boom" for content after a read-only command, and for a failure after any other
+// command.
 func TestClassifyKnowsReadOnlyCommands(t *testing.T) {
 	for command, readOnly := range map[string]bool{
 		"ls -la":                        true,
@@ -132,7 +133,7 @@ func TestClassifyKnowsReadOnlyCommands(t *testing.T) {
 	} {
 		got := detect.Classify("bash", shellArgs(command), "error: boom", 0)
 		if (got.Outcome == detect.OK) != readOnly {
-			t.Errorf("%q: got outcome %s (rule %q), want ok = %t", command, got.Outcome, got.Rule, readOnly)
+			t.Errorf("%q with output \"error: boom\": got outcome %s (rule %q), want a success: %t", command, got.Outcome, got.Rule, readOnly)
 		}
 	}
 }
@@ -230,7 +231,7 @@ func TestClassifyKnowsWriteOptions(t *testing.T) {
 	} {
 		got := detect.Classify("bash", shellArgs(command), "error: boom", 0)
 		if (got.Outcome == detect.OK) != readOnly {
-			t.Errorf("%q: got outcome %s (rule %q), want ok = %t", command, got.Outcome, got.Rule, readOnly)
+			t.Errorf("%q with output \"error: boom\": got outcome %s (rule %q), want a success: %t", command, got.Outcome, got.Rule, readOnly)
 		}
 	}
 }
@@ -240,16 +241,16 @@ func TestNestedFindTakesLinearTime(t *testing.T) {
 	start := time.Now()
 	detect.Classify("bash", shellArgs(strings.Repeat("find . -exec ", 300)+"ls"), "error: boom", 0)
 	if d := time.Since(start); d > 5*time.Second {
-		t.Errorf("300 nested find commands took %s, want less than 5 s", d)
+		t.Errorf("Classify took %s for 300 nested find commands, want less than 5 s", d)
 	}
 }
 
-// A harness quotes the command in a message about a time-out. The command can contain many quotes.
+// In a timeout message, a harness quotes the command, which can itself contain many quotation marks.
 func TestQuotedCommandTakesLinearTime(t *testing.T) {
 	start := time.Now()
 	detect.Classify("bash", shellArgs("make"), "Command '"+strings.Repeat("' ", 45_000), 0)
 	if d := time.Since(start); d > 5*time.Second {
-		t.Errorf("45,000 quotes took %s, want less than 5 s", d)
+		t.Errorf("Classify took %s for a message with 45,000 quotation marks, want less than 5 s", d)
 	}
 }
 
@@ -333,7 +334,7 @@ func TestClassifyReadsHarnessExitCode(t *testing.T) {
 				}
 			}
 			if got != want {
-				t.Errorf("%s, code %d: got judgement %+v, want %+v", name, code, got, want)
+				t.Errorf("%s, exit code %d: got judgement %+v, want %+v", name, code, got, want)
 			}
 		}
 	}
@@ -357,12 +358,13 @@ func TestExitCodeOneAfterOutputCanBeAnAnswer(t *testing.T) {
 	} {
 		got := detect.Classify("bash", shellArgs(tc.command), tc.out+"\n\nCommand exited with code 1", 0)
 		if got.Outcome != tc.want {
-			t.Errorf("%s: %q with exit code 1: got outcome %s (rule %q), want %s", tc.command, tc.out, got.Outcome, got.Rule, tc.want)
+			t.Errorf("%s with output %q and exit code 1: got outcome %s (rule %q), want %s", tc.command, tc.out, got.Outcome, got.Rule, tc.want)
 		}
 	}
 }
 
-// If there is an error line, or if the exit code is 2, the search failed.
+// A search that exits with code 1 found nothing. With an error line in the output, or with exit code 2, the search
+// failed.
 func TestSearchExitCodeOneMeansNothingFound(t *testing.T) {
 	for command, searches := range map[string]bool{
 		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
@@ -370,7 +372,7 @@ func TestSearchExitCodeOneMeansNothingFound(t *testing.T) {
 	} {
 		quiet := detect.Classify("bash", shellArgs(command), "(no output)\nCommand exited with code 1", 0)
 		if (quiet.Outcome == detect.OK) != searches || searches && quiet.Rule != "nothing-found" {
-			t.Errorf("%q with exit code 1 and no output: got judgement %+v, want a success by the rule nothing-found = %t", command, quiet, searches)
+			t.Errorf("%q with exit code 1 and no output: got judgement %+v, want a success by the rule \"nothing-found\": %t", command, quiet, searches)
 		}
 		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
 			if got := detect.Classify("bash", shellArgs(command), ending, 0); got.Outcome != detect.Error {
@@ -499,7 +501,7 @@ func TestClassifyRemovesHarnessWrappers(t *testing.T) {
 		`var_3 = "Error: no such row"`:                                  detect.OK,
 		`# Error: no such row`:                                          detect.OK,
 		`"Error: no such row"`:                                          detect.Error,
-		`"Error: \"row\""`:                                              detect.OK, // a text that contains quotes is not unwrapped
+		`"Error: \"row\""`:                                              detect.OK, // quotation marks around other quotation marks stay
 		`{"error":"no such row"}` + "\n" + reminder:                     detect.Error,
 		`{"error":"no such row"} ` + reminder + strings.Repeat(".", 70): detect.OK,
 		`{"error":"no such row"}` + "\n\n[2 rows are hidden]":           detect.Error,

@@ -114,7 +114,7 @@ func TestAnswerAboutAnErrorIsNotAFailure(t *testing.T) {
 	}
 }
 
-// After a successful retry, the earlier failure does not count.
+// If a command's output shows a failure and then a successful retry, the failure does not count.
 func TestFailureAfterProgressLinesIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {

@@ -70,7 +70,8 @@ func TestClassifyReadsCommandArguments(t *testing.T) {
 	}
 }
 
-// The same text in a file is content.
+// A shell's message that a command is still running means that the outcome is pending. The same text in a file is
+// content.
 func TestRunningCommandIsPending(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                               detect.Pending,
@@ -179,7 +180,7 @@ func TestSignatureContainsTheFailureMessage(t *testing.T) {
 	}
 }
 
-// Beyond ten faults, the error lists only line numbers.
+// The error of Inspect describes the first ten faults. For the other faults, the error lists only the line numbers.
 func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(sampleSession)})
 	var file strings.Builder

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Waiting for a task that has ended brings nothing new. A task that still runs is worth waiting for.
+// Repeated waits for a task that has ended are a loop. Waits for a task that is still running are not.
 func TestWaitsForAnEndedTaskAreALoop(t *testing.T) {
 	t.Parallel()
 	status := func(state string) []testStep {
@@ -32,7 +32,7 @@ func TestWaitsForAnEndedTaskAreALoop(t *testing.T) {
 	}
 }
 
-// A wait repairs no page, but it may end a service's failure.
+// A failing service may recover while an agent waits, but a page does not change during the wait.
 func TestWaitBetweenFailedClicksDoesNotEndTheLoop(t *testing.T) {
 	t.Parallel()
 	failed := call("click_element", `{"index":4}`, "Error: click: Timeout 30000ms exceeded\n- element is not visible")
@@ -42,7 +42,7 @@ func TestWaitBetweenFailedClicksDoesNotEndTheLoop(t *testing.T) {
 	}
 }
 
-// A page that stays the same after a click stays the same after a wait, too.
+// If a page stays the same after a click, a wait does not change the page either.
 func TestWaitBetweenClicksWithoutEffectDoesNotEndTheLoop(t *testing.T) {
 	t.Parallel()
 	const page = "the page of the cart has a button and a total of three items"
@@ -52,7 +52,7 @@ func TestWaitBetweenClicksWithoutEffectDoesNotEndTheLoop(t *testing.T) {
 	}
 }
 
-// A scheduler's message asks for the same check again.
+// A scheduler's message asks for the same check again, so the repeated checks are not a loop.
 func TestTickOfASchedulerEndsAStreak(t *testing.T) {
 	t.Parallel()
 	check := call("get_state", `{"sensor":"cellar"}`, `{"sensor":"cellar","state":"dry","since":"2025-02-03"}`)
@@ -95,11 +95,11 @@ func TestLogHeadersAndRandomIDsDoNotHideALoop(t *testing.T) {
 	}
 	different := []testStep{bash("./check", "boom in CART9\n\nCommand exited with code 1"), bash("./check", "boom in ROOM7\n\nCommand exited with code 1")}
 	if got := countLoops(t, different...); got != 0 {
-		t.Errorf("two names: got %d loops, want none", got)
+		t.Errorf("failures with two different names: got %d loops, want none", got)
 	}
 }
 
-// Equal confirmations of commands for different files are progress.
+// If commands for different files print the same confirmation, the agent makes progress.
 func TestCommandsForDifferentFilesAreNotALoop(t *testing.T) {
 	t.Parallel()
 	var steps []testStep
@@ -107,11 +107,11 @@ func TestCommandsForDifferentFilesAreNotALoop(t *testing.T) {
 		steps = append(steps, bash("psql -f "+file+".sql", "CREATE TABLE\nCREATE INDEX\n"+strings.Repeat("GRANT\n", 20)))
 	}
 	if got := countLoops(t, steps...); got != 0 {
-		t.Errorf("seven files: got %d loops, want none", got)
+		t.Errorf("one command for each of seven files: got %d loops, want none", got)
 	}
 }
 
-// The step's number differs, and the page stays the same.
+// The results differ only in the number of the step. The page stays the same, so the clicks are a loop.
 func TestClicksByIndexWithoutEffectAreALoop(t *testing.T) {
 	t.Parallel()
 	var steps []testStep

@@ -280,7 +280,7 @@ func TestMentionedErrorsAreNotAFailure(t *testing.T) {
 	})
 }
 
-// Some servers offer a program as a tool. Its result is a program's output.
+// Some servers offer a program as a tool. Classify judges the result of such a tool as the program's output.
 func TestToolsNamedAfterAProgramAreJudgedAsCommands(t *testing.T) {
 	t.Parallel()
 	const failed = "--- FAIL: TestCart (0.00s)\n    cart_test.go:9: got 3, want 4\nFAIL\nFAIL\tshop/cart\t0.018s\nFAIL"
@@ -303,11 +303,12 @@ func TestToolsNamedAfterAProgramAreJudgedAsCommands(t *testing.T) {
 	}
 }
 
-// The first of several lines repeats an argument, as in a dictionary. The entry is content, not an error message.
+// In a dictionary, the first line of an entry repeats the argument. Even if the argument is "error", the entry is
+// content, not an error message.
 func TestResultThatRepeatsAnArgumentIsContent(t *testing.T) {
 	t.Parallel()
 	if got := detect.Classify("lemma", `{"lemma":"error"}`, "error\nLat. error, -oris. 1. A wrong idea.", 0); got.Outcome != detect.OK {
-		t.Errorf("entry: got outcome %s (rule %q), want ok", got.Outcome, got.Rule)
+		t.Errorf("dictionary entry: got outcome %s (rule %q), want ok", got.Outcome, got.Rule)
 	}
 	if got := detect.Classify("lemma", `{"lemma":"house"}`, "error\nthe dictionary is closed", 0); got.Outcome != detect.Error {
 		t.Errorf("error message: got outcome %s (rule %q), want error", got.Outcome, got.Rule)

@@ -106,7 +106,7 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 	good := mustJSON(t, obj{"id": "g", "messages": chat(sampleSession)})
 	for name, tc := range map[string]struct {
 		in       string
-		hasValid bool // whether Inspect emits findings
+		hasValid bool // whether Inspect reports findings from the valid part
 	}{
 		"empty input":                      {"", false},
 		"white space":                      {" \n", false},
@@ -125,7 +125,7 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 	} {
 		got, err := inspect(t, tc.in)
 		if err == nil || (len(got) > 0) != tc.hasValid {
-			t.Errorf("%s: %d findings, err = %v, want findings = %t and an error", name, len(got), err, tc.hasValid)
+			t.Errorf("%s: got %d findings, err = %v; want an error, and findings: %t", name, len(got), err, tc.hasValid)
 		}
 	}
 	stop := errors.New("stop")
@@ -136,7 +136,8 @@ func TestInspectReportsInvalidInput(t *testing.T) {
 	}
 }
 
-// Inspect reads the whole transcript. Loops reads each request of the session.
+// Inspect reads the whole transcript at once, and Loops reads each request of the session. Both must find the same
+// loops.
 func TestInspectAndLoopsAgreeOnItems(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := drawSteps(rt)
@@ -218,7 +219,7 @@ func checkGolden(t *testing.T, file, got string) {
 	}
 }
 
-// The explanation of a loop names the earlier result.
+// The explanation of a loop also names the earlier result that the last result repeats.
 func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]testStep{
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
@@ -245,7 +246,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	}
 	why, count, err := detect.Explain(strings.NewReader(in), 99)
 	if why != nil || count != 5 || err != nil {
-		t.Errorf("Explain(99) = %+v, %d, %v, want nil, 5, nil", why, count, err)
+		t.Errorf("Explain(99) = explanation %+v, %d findings, error %v; want no explanation, 5 findings, no error", why, count, err)
 	}
 }
 
@@ -281,7 +282,7 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	})
 	runtime.ReadMemStats(&after)
 	if err != nil || findings != 3001 {
-		t.Fatalf("Inspect: %d findings, err = %v, want 3001, nil", findings, err)
+		t.Fatalf("Inspect: %d findings, err = %v, want 3001 findings and no error", findings, err)
 	}
 	size := float64(len(text))
 	if allocated := float64(after.TotalAlloc-before.TotalAlloc) / size; allocated > maxAllocated {
@@ -292,7 +293,7 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	}
 }
 
-// Limits in bytes per input byte.
+// Limits for the memory that Inspect uses, in bytes per input byte.
 const (
 	maxAllocated = 16.0
 	maxHeld      = 2.9

@@ -87,7 +87,7 @@ func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 		t.Logf("%s: %q: got kinds %v, want %s", p.set, p.text, got, p.kind)
 	}
 	for set, n := range all {
-		t.Logf("%s: %d of %d", set, found[set], n)
+		t.Logf("set %s: %d of %d texts have the expected kind", set, found[set], n)
 		if found[set]*10 < n*9 || n < 40 {
 			t.Errorf("set %s: %d of %d texts have the expected kind, want at least 90%% of at least 40 texts", set, found[set], n)
 		}
@@ -150,16 +150,17 @@ func TestKindsSearchIsLimited(t *testing.T) {
 		t.Errorf("error at the end: got kinds %v, want command-not-found", got)
 	}
 	if got := Kinds(filler+"sh: 1: ps: not found\n"+filler, failed); len(got) > 0 {
-		t.Errorf("error amid a long result: got kinds %v, want none", got)
+		t.Errorf("error in the middle of a long result: got kinds %v, want none", got)
 	}
 	s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), stepsLeft: 1000}
 	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))
 	if s.stepsLeft > 1000 || s.stepsLeft < -2000 {
-		t.Errorf("stepsLeft = %d after a search with 1,000 steps, want -2,000 to 1,000", s.stepsLeft)
+		t.Errorf("search limited to 1,000 steps: stepsLeft = %d at the end, want -2,000 to 1,000", s.stepsLeft)
 	}
 }
 
-// Even an empty field takes a step. The exit code gives a kind without a search.
+// Each line and each field, even an empty field, uses up one step of the search. After the last step, only the exit
+// code can still give a kind.
 func TestKindsSearchCountsLinesAndFields(t *testing.T) {
 	t.Parallel()
 	var empty, numbers strings.Builder
@@ -175,7 +176,7 @@ func TestKindsSearchCountsLinesAndFields(t *testing.T) {
 		s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), stepsLeft: 100_000}
 		s.searchText(text)
 		if s.stepsLeft > 0 || s.stepsLeft < -2*lineSteps {
-			t.Errorf("%s: stepsLeft = %d after a search with 100,000 steps, want %d to 0", name, s.stepsLeft, -2*lineSteps)
+			t.Errorf("%s: search limited to 100,000 steps: stepsLeft = %d at the end, want %d to 0", name, s.stepsLeft, -2*lineSteps)
 		}
 		if got := Kinds(text, Judgement{Outcome: Error, Code: 127}); len(got) == 0 {
 			t.Errorf("%s with exit code 127: got no kinds, want at least one", name)

@@ -22,7 +22,7 @@ func countLoops(t *testing.T, steps ...testStep) (n int) {
 }
 
 // The verb in the tool's name shows whether a call changes something. A call that only reads, or that fails, does not
-// end the loop.
+// end a loop.
 func TestCallThatChangesSomethingEndsALoop(t *testing.T) {
 	failing := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	for verbs, changes := range map[string]bool{
@@ -50,7 +50,7 @@ func TestCallThatChangesSomethingEndsALoop(t *testing.T) {
 	}
 }
 
-// A command that only reads or tests does not end the loop.
+// A command that only reads or tests does not end a loop.
 func TestFileChangingCommandEndsALoop(t *testing.T) {
 	for command, changes := range map[string]bool{
 		"ls -la":                      false,
@@ -96,7 +96,7 @@ func TestFileChangingCommandEndsALoop(t *testing.T) {
 	}
 }
 
-// A tool that only reads, searches or plans does not end the loop.
+// A tool that only reads, searches or plans does not end a loop.
 func TestEditOrBrowserToolEndsALoop(t *testing.T) {
 	for _, tc := range []struct {
 		tool, args string

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A request with 2,100 calls reaches the limit for compared steps.
+// In a request with 2,100 calls, Loops reaches the limit for the number of steps that it compares.
 func TestLoopsSearchIsLimited(t *testing.T) {
 	const files, rounds = 700, 3
 	msgs := []any{obj{"role": "user", "content": "do the task"}}

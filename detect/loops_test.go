@@ -15,7 +15,8 @@ import (
 //go:embed testdata/loops.jsonl
 var loopCases string
 
-// The want field has the indices of the steps at which Loops reports a loop.
+// The field want lists the steps at which Loops must report a loop, by index. In the names of cases, A, B, C and D
+// stand for different calls.
 func TestLoopsReportsRepeatedSteps(t *testing.T) {
 	read := func(path string) testStep { return call("read", jsonArgs("path", path), "line 1 of "+path) }
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
@@ -143,7 +144,7 @@ func TestLoopsReportsRepeatedSteps(t *testing.T) {
 		{"an upload", repeatSteps(7, bash("cat state", "Uploading...")), nil},
 		{"a worker that is compiling", repeatSteps(7, call("get_worker", `{"n":3}`, "The worker is compiling the cart.")), nil},
 		{"a worker in no waiting state", repeatSteps(5, call("get_worker", `{"n":3}`, `{"state":"missing"}`)), []int{4}},
-		{"words in -ing without an activity", repeatSteps(5, call("get_list", `{"n":3}`, "Things for pricing a cart")), []int{4}},
+		{"words that end in -ing, but name no activity", repeatSteps(5, call("get_list", `{"n":3}`, "Things for pricing a cart")), []int{4}},
 		{
 			"a finished job", repeatSteps(5, call("get_job", `{"n":3}`, `{"status":"done"}`)),
 			[]int{4},
@@ -365,8 +366,8 @@ func TestLoopsReportsRepeatedSteps(t *testing.T) {
 	}
 }
 
-// A second warning means that the agent repeated the same calls after the first warning. After a change, a user turn or
-// different calls, a loop is new.
+// A loop gets a second warning if the agent repeats the same calls after the first warning. After a change, a user turn
+// or different calls, the next warning is a first warning again.
 func TestIsSecondWarningMarksRepeatedLoop(t *testing.T) {
 	roomTaken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
 	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
@@ -399,7 +400,8 @@ func TestIsSecondWarningMarksRepeatedLoop(t *testing.T) {
 	}
 }
 
-// Loops and LoopsSince read the labelled sessions in testdata/loops.jsonl.
+// In testdata/loops.jsonl, each session has a label. Loops and LoopsSince must find a loop only in the sessions with
+// the label loop.
 func TestLoopsFindsOnlyLabelledLoops(t *testing.T) {
 	for line := range strings.Lines(loopCases) {
 		var c struct {

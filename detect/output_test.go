@@ -9,7 +9,7 @@ import (
 	"precept/detect"
 )
 
-// A pipe hides the exit code, so only the output counts.
+// pipedArgs is a command with a pipe, which hides the exit code. Therefore Classify can judge only the output.
 const pipedArgs = `{"command":"./release.sh 2>&1 | tail -20"}`
 
 // evidence is what a line says about the outcome.
@@ -17,8 +17,8 @@ type evidence int
 
 const (
 	none           evidence = iota
-	errorMessage            // a failure if among the last lines
-	failureSummary          // a failed tool's summary; a failure in any line, unless a success comes after it
+	errorMessage            // a failure if it is among the last lines
+	failureSummary          // a failure in any line, unless a line that reports a success follows
 )
 
 func TestClassifyReadsErrorLines(t *testing.T) {
@@ -172,7 +172,7 @@ func TestClassifyReadsErrorLines(t *testing.T) {
 			isFailure := tc.evidence == failureSummary && place != "before a success" || tc.evidence == errorMessage && place == "at the end"
 			got := detect.Classify("bash", pipedArgs, text, 0)
 			if (got.Outcome == detect.Error) != isFailure || isFailure && got.Rule != "text:"+tc.rule {
-				t.Errorf("%q %s: got outcome %s (rule %q), want an error: %t (rule text:%s)", tc.line, place, got.Outcome, got.Rule, isFailure, tc.rule)
+				t.Errorf("%q %s: got outcome %s (rule %q), want an error (rule text:%[6]s): %[5]t", tc.line, place, got.Outcome, got.Rule, isFailure, tc.rule)
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 		text := "step 1\nerror: boom\nstep 2\n" + line
 		got := detect.Classify("bash", pipedArgs, text, 0)
 		if (got.Outcome == detect.OK) != isSuccess {
-			t.Errorf("an error before %q: got outcome %s (rule %q), want ok = %t", line, got.Outcome, got.Rule, isSuccess)
+			t.Errorf("error line before %q: got outcome %s (rule %q), want a success: %t", line, got.Outcome, got.Rule, isSuccess)
 		}
 		if got := detect.Classify("bash", pipedArgs, "step 1\n"+line, 0).ReportsSuccess; got != isSuccess {
 			t.Errorf("last line %q: ReportsSuccess = %v, want %v", line, got, isSuccess)
@@ -222,16 +222,16 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 	}
 }
 
-// An exception with more than three lines after it is not a failure.
+// A traceback with more than three lines after it is not a failure, because the program continued.
 func TestTracebackAtTheEndIsAFailure(t *testing.T) {
 	const trace = "Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nLookup: gone"
 	for name, tc := range map[string]struct {
 		text      string
 		isFailure bool
 	}{
-		"no further line":               {"step 1\n" + trace, true},
-		"three further lines":           {"step 1\n" + trace + "\na\nb\nc", true},
-		"four further lines":            {"step 1\n" + trace + "\na\nb\nc\nd", false},
+		"no line after it":              {"step 1\n" + trace, true},
+		"three lines after it":          {"step 1\n" + trace + "\na\nb\nc", true},
+		"four lines after it":           {"step 1\n" + trace + "\na\nb\nc\nd", false},
 		"a second traceback at the end": {"step 1\n" + trace + "\na\nb\nc\nd\ne\n" + trace, true},
 		"a truncated traceback": {
 			"step 1\nTraceback (most recent call last):\n  File \"a.py\", line 3", true,
@@ -309,7 +309,7 @@ func TestTimeoutMessageMayQuoteACommandWithSeveralLines(t *testing.T) {
 			}
 			args := `{"command":"` + line + `"}`
 			if got := detect.Classify("bash", args, text, 0); got.Rule != rule {
-				t.Errorf("%s: %q: got outcome %s and rule %q, want rule %q", line, text, got.Outcome, got.Rule, rule)
+				t.Errorf("%s with result %q: got outcome %s and rule %q, want rule %q", line, text, got.Outcome, got.Rule, rule)
 			}
 		}
 	}
@@ -331,10 +331,10 @@ func TestReadOnlyCommandsMayEndInAnError(t *testing.T) {
 	} {
 		args := `{"command":` + strconv.Quote(tc.line) + `}`
 		if got := detect.Classify("bash", args, tc.out, 0); got.Outcome != tc.want {
-			t.Errorf("%s: %q: got outcome %s (rule %q), want %s", tc.line, tc.out, got.Outcome, got.Rule, tc.want)
+			t.Errorf("%s with output %q: got outcome %s (rule %q), want %s", tc.line, tc.out, got.Outcome, got.Rule, tc.want)
 		}
 		if got := detect.Classify("bash", args, tc.out+"\n\nCommand exited with code 0", 0); got.Outcome != detect.OK {
-			t.Errorf("%s, exit code 0: %q: got outcome %s (rule %q), want ok", tc.line, tc.out, got.Outcome, got.Rule)
+			t.Errorf("%s with exit code 0 and output %q: got outcome %s (rule %q), want ok", tc.line, tc.out, got.Outcome, got.Rule)
 		}
 	}
 }
@@ -350,7 +350,7 @@ func TestScriptsLastLineMayHaveAFailureSymbol(t *testing.T) {
 		"❌ Failed to save the price list.\n1 passed": detect.OK,
 	} {
 		if got := detect.Classify("bash", `{"command":"python3 prices.py"}`, steps+last, 0); got.Outcome != want {
-			t.Errorf("%q: got outcome %s (rule %q), want %s", last, got.Outcome, got.Rule, want)
+			t.Errorf("output that ends with %q: got outcome %s (rule %q), want %s", last, got.Outcome, got.Rule, want)
 		}
 	}
 }

@@ -21,8 +21,8 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// forEachOutput calls fn with each command and output in the text of a file such as fine.txt. An entry consists of a
-// line with "$ " and the command, the output, and a line with "=".
+// forEachOutput calls fn with each entry of a file such as fine.txt, and returns the number of entries. An entry
+// consists of a line with "$ " and the command, the output, and a line with "=".
 func forEachOutput(t *testing.T, entries string, fn func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""
@@ -78,7 +78,7 @@ func TestCustomToolResultsAreClassified(t *testing.T) {
 			continue
 		}
 		text := cols[2]
-		if text[0] != '{' { // JSON escapes line feeds itself
+		if text[0] != '{' { // in JSON, a line feed stays escaped
 			text = strings.ReplaceAll(text, `\n`, "\n")
 		}
 		if j := detect.Classify(cols[1], `{"q":"rows"}`, text, 0); string(j.Outcome) != cols[0] {
@@ -101,7 +101,7 @@ func TestHarnessResultsAreClassified(t *testing.T) {
 			continue
 		}
 		outcome, tool, command, text := cols[0], cols[1], cols[2], cols[3]
-		if text[0] == '{' || strings.HasPrefix(text, "[{") { // JSON escapes line feeds itself
+		if text[0] == '{' || strings.HasPrefix(text, "[{") { // in JSON, a line feed stays escaped
 			text = strings.ReplaceAll(text, `\\n`, `\n`)
 		} else {
 			text = strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text)

@@ -285,7 +285,7 @@ func TestSignatureSizeIsLimited(t *testing.T) {
 	})
 }
 
-// The filter skips a phrase if one of the phrase's byte triples is missing in the text.
+// The search in a user text skips a phrase if one of the phrase's byte triples is missing from the text.
 func TestUserTextFilterDoesNotChangeTheResult(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {

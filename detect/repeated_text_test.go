@@ -77,20 +77,20 @@ func TestRepeatedTextCallsAreALoop(t *testing.T) {
 			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
 			req = parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(tc.texts...), "tools": tools})
 			if loops := new(detect.Results).Loops(req, nil, nil); len(loops) > 0 {
-				t.Errorf("declared tools: Loops = %+v, want none", loops)
+				t.Errorf("request that declares tools: Loops = %+v, want none", loops)
 			}
 		})
 	}
 }
 
-// If the model and the user repeat a pair of messages, package wire also reads the user's message as a result
+// If the model and the user repeat a pair of messages, package wire takes the user's message for the result of a call
 // (wire.Result.Inferred).
 func TestInferredResultKeepsHashAndText(t *testing.T) {
 	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
 	once := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(pair...)})
 	twice := parse(t, wire.Chat, obj{"model": "m", "messages": textTurns(append(pair, pair...)...)})
 	if len(once.Item(2).Results) > 0 || !twice.Item(2).ResultInferred() || !twice.Item(4).ResultInferred() {
-		t.Fatalf("item 2 before the repetition: %d results; items 2 and 4 inferred after it: %v, %v; want 0, true, true",
+		t.Fatalf("item 2 has %d results before the repetition, want 0; results inferred after it: item 2 = %v, item 4 = %v, want true for both",
 			len(once.Item(2).Results), twice.Item(2).ResultInferred(), twice.Item(4).ResultInferred())
 	}
 	for i := 1; i <= 2; i++ {

@@ -13,7 +13,7 @@ import (
 )
 
 // Loops compares ResultHash only if the EndLinesHash values are equal, so equal results must have equal EndLinesHash
-// values. Times, ids, blank lines and colours do not count.
+// values. Neither hash depends on times, ids, blank lines or colours.
 func TestEqualResultsHaveEqualEndLinesHash(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,7 +51,7 @@ func TestEndLinesHashReadsFirstAndLastLines(t *testing.T) {
 	}
 	line := strings.Repeat("word ", 60)
 	if detect.EndLinesHash(line+"a") != detect.EndLinesHash(line+"b") {
-		t.Errorf("a change at line byte %d changed EndLinesHash, want only the first 256 bytes to count", len(line))
+		t.Errorf("a change at byte %d of a line changed EndLinesHash, want no effect after the first 256 bytes", len(line))
 	}
 	if got := detect.EndLinesHash(strings.Repeat("word\n", 14<<10)); got != 0 {
 		t.Errorf("EndLinesHash(70 KB) = %d, want 0 (unknown)", got)
@@ -69,6 +69,6 @@ func TestDifferentFailuresAreNotReadInFull(t *testing.T) {
 	}
 	hashed, searchedForFailure := detect.CountFullReads(parse(t, wire.Chat, obj{"messages": chat(steps)}))
 	if hashed != 0 || searchedForFailure > 1 {
-		t.Errorf("of 59 earlier results, Loops hashed %d and searched %d for the failure, want 0 and at most 1", hashed, searchedForFailure)
+		t.Errorf("59 earlier results: Loops hashed %d and searched %d for the failure, want 0 hashed and at most 1 searched", hashed, searchedForFailure)
 	}
 }

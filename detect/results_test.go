@@ -187,7 +187,7 @@ func TestRepliesToInvalidCallsAreErrors(t *testing.T) {
 	})
 }
 
-// Only a refusal has a refuser.
+// Each judgement has one of the four outcomes. Only a refusal has a refuser.
 func TestClassifyReturnsAKnownOutcome(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -256,7 +256,7 @@ func BenchmarkClassify8KJSON(b *testing.B) {
 	}
 }
 
-// Each request repeats the results of earlier turns.
+// Each request repeats the results of earlier turns. Failed looks only at the results that are new in the request.
 func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 	callMessage := func(id string) obj {
 		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"make"}`}}}}
@@ -276,7 +276,7 @@ func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 		msgs := append([]obj{{"role": "user", "content": "build"}, callMessage("c1"), resultMessage("c1", failed), callMessage("c2")}, tc.new...)
 		results, got := new(detect.Results).Failed(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 		if results != tc.results || !slices.Equal(got, tc.want) {
-			t.Errorf("%s: Failed = %d, %v, want %d, %v", name, results, got, tc.results, tc.want)
+			t.Errorf("%s: Failed = %d results with failures at %v, want %d results with failures at %v", name, results, got, tc.results, tc.want)
 		}
 	}
 }

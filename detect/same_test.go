@@ -13,7 +13,7 @@ import (
 	"precept/internal/wire"
 )
 
-// White space, key order, descriptions, times and ids are irrelevant.
+// The hashes of calls and results ignore white space, key order, descriptions, times and ids.
 func TestHashesIgnoreIrrelevantDifferences(t *testing.T) {
 	for _, tc := range []struct {
 		name, a, b string
@@ -122,12 +122,12 @@ func TestCheckpointFindsLoopWithLargeExitCode(t *testing.T) {
 	} {
 		want := replay(t, wire.Responses, run(codes...))
 		if got := replayFromCheckpoints(t, run(codes...)); len(got) == 0 || !slices.Equal(got, want) {
-			t.Errorf("exit codes %v: loops at %v without history, %v with history, want the same and at least one", codes, got, want)
+			t.Errorf("exit codes %v: loops at steps %v without history and %v with history, want the same steps, and at least one", codes, got, want)
 		}
 	}
 	for _, codes := range [][]string{{"3221225477", "5"}, {"65536", "1"}, {"40000", "40001"}} {
 		if got := replayFromCheckpoints(t, run(codes...)); len(got) != 0 {
-			t.Errorf("exit codes %v: loops at %v, want none", codes, got)
+			t.Errorf("exit codes %v: loops at steps %v, want none", codes, got)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestInvalidCheckpointCausesNoLoop(t *testing.T) {
 			t.Errorf("LoopsSince(checkpoint %v) = %v, want no loops", checkpoint, loops)
 		}
 		if repeated, _ := detect.LoopsSince(next, req, nil, nil); len(repeated) != 0 {
-			t.Errorf("LoopsSince(next checkpoint after %v) = %v, want no loops without a known call", checkpoint, repeated)
+			t.Errorf("LoopsSince(checkpoint returned for %v) = %v, want no loops, because no call is known", checkpoint, repeated)
 		}
 	}
 }
@@ -260,7 +260,7 @@ func BenchmarkResultHash8K(b *testing.B) {
 	}
 }
 
-// The picture is in the result or in a user message after the result.
+// A tool's picture can be in the result, or in a user message after the result.
 func TestCallsWithDifferentPicturesAreNotALoop(t *testing.T) {
 	places := map[string]func(id, picture string) []any{
 		"result": func(id, picture string) []any {
@@ -295,7 +295,7 @@ func TestCallsWithDifferentPicturesAreNotALoop(t *testing.T) {
 			}
 			inspected := slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Kind == detect.KindLoop })
 			if (loops > 0) != samePicture || inspected != samePicture {
-				t.Errorf("picture in the %s, same picture = %v: Loops found %d loops, Inspect found a loop: %v, want %[2]v", name, samePicture, loops, inspected)
+				t.Errorf("picture in the %s, same picture = %v: Loops found %d loops, Inspect found a loop = %v; want loops from both only if the picture is the same", name, samePicture, loops, inspected)
 			}
 		}
 	}

@@ -44,7 +44,7 @@ func TestClassifyHandlesEdgeCases(t *testing.T) {
 		},
 		{"an err line, then a passing package", "bash", shell, "err:\nok  \tshop", 0, detect.OK, ""},
 		{"an error line, then a passing package", "bash", shell, "error:\nok  \tshop", 0, detect.OK, ""},
-		{"approval amid a line", "bash", shell, "requires approval in a TTY", 0, detect.OK, ""},
+		{"an approval in the middle of a line", "bash", shell, "requires approval in a TTY", 0, detect.OK, ""},
 		{"only the word \"approval\"", "bash", shell, "approval", 0, detect.OK, ""},
 		{"only the words \"in background\"", "order", `{}`, "in background", 0, detect.OK, ""},
 		{

@@ -2,7 +2,8 @@ package detect_test
 
 import "testing"
 
-// A call with a different spelling is the same call. A call with a different argument, folder or variable is not.
+// Loops takes two spellings of a command for the same call, but not commands with different arguments, folders or
+// variables.
 func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	failed := "make: *** [all] Error 2"
 	for _, other := range []string{
@@ -51,12 +52,13 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 		{"make $(cat a)", "make $(cat b)"},
 	} {
 		if got := countLoops(t, bash(pair[0], failed), bash(pair[1], failed)); got != 0 {
-			t.Errorf("%s and %s: got %d loops, want none", pair[0], pair[1], got)
+			t.Errorf("%s, then %s: got %d loops, want none", pair[0], pair[1], got)
 		}
 	}
 }
 
-// A pipe replaces a command's exit code.
+// In a pipe, the exit code is that of the last command. Loops does not compare it with the exit code of the command
+// alone.
 func TestPipeExitCodeIsNotCompared(t *testing.T) {
 	plain := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 2")
 	piped := bash("make all | tail -5", "make: *** [all] Error 2\n\nCommand exited with code 0")

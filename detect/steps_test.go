@@ -163,7 +163,7 @@ func replay(tb testing.TB, d wire.Dialect, steps []testStep) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != steps[i].tool {
-				tb.Errorf("loop %+v: the item has the result of the call = %v, want true, and tool %s", l, found, steps[i].tool)
+				tb.Errorf("loop %+v: the loop's item has the result of the call = %v, want true; want tool %s", l, found, steps[i].tool)
 			}
 		}
 		if repeated := new(detect.Results).Loops(req, warned, nil); len(repeated) > 0 {

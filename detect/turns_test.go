@@ -220,7 +220,7 @@ func TestHarnessAndCustomerTurnsAreClassified(t *testing.T) {
 	}
 }
 
-// Words such as "instead of" are a choice after an offer, and a correction after finished work.
+// After an offer, words such as "instead of" make a choice. After finished work, the same words are a correction.
 func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."

@@ -7,7 +7,7 @@ import (
 
 const connectionRefused = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
 
-// A command that only mentions a wait does not end the loop.
+// A wait between two failures ends a loop. A command that only mentions a wait does not end it.
 func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	down := bash("./check", "the service is down\n\nCommand exited with code 1")
 	for name, between := range map[string]testStep{
@@ -51,7 +51,8 @@ func TestFailureAfterAWaitIsNotALoop(t *testing.T) {
 	}
 }
 
-// Polling waits for a state. Three failures of a command that does not poll are a loop.
+// Polling repeats a command to wait for a state, and is not a loop. Three failures of a command that does not poll are
+// a loop.
 func TestPollingIsNotALoop(t *testing.T) {
 	for command, result := range map[string]string{
 		"sleep 2; curl localhost:3000":                                             connectionRefused,

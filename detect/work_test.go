@@ -19,7 +19,7 @@ func shellCall(command, output string) toolCall {
 	return toolCall{"bash", string(args), output}
 }
 
-// workRefs returns the references in the last call's result. Earlier calls are the history.
+// workRefs returns the references in the result of the last call. The calls before it are the history.
 func workRefs(t *testing.T, calls ...toolCall) []string {
 	t.Helper()
 	messages := []map[string]any{{"role": "user", "content": "fix it"}}

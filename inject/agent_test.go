@@ -206,8 +206,8 @@ func (a *agent) responsesItems() []obj {
 	return list
 }
 
-// cachedMessages returns the messages as a prefix cache compares them: with joined text parts, without cache_control
-// and reminders.
+// cachedMessages returns the messages in the form in which a prefix cache compares them: text parts are joined, and
+// cache_control and reminders are left out.
 func cachedMessages(t tb, body []byte) []string {
 	t.Helper()
 	var b struct {
@@ -310,7 +310,7 @@ func (s *testSession) sendBody(body []byte) Plan {
 	before := s.sent
 	p := s.plan(body)
 	if len(s.sent) < len(before) {
-		s.t.Fatalf("the upstream got %d messages, want at least the previous turn's %d", len(s.sent), len(before))
+		s.t.Fatalf("the upstream got %d messages, want at least as many as in the previous turn, %d", len(s.sent), len(before))
 	}
 	for i := range before {
 		if before[i] != s.sent[i] {

@@ -43,14 +43,14 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
 		again := h.sendThrough(t, lesson.NewBook(nil), d, text) // a retry of the same turn
 		if again != first || len(h.rec.Mailbox.Answers) != 2 {
-			t.Errorf("%s: first turn retried =\n%s\nwant\n%s\nwaiting answers: got %d, want 2", d, again, first, len(h.rec.Mailbox.Answers))
+			t.Errorf("%s: request for the retried first turn =\n%s\nwant\n%s\nwaiting answers: got %d, want 2", d, again, first, len(h.rec.Mailbox.Answers))
 		}
 		second := h.sendThrough(t, lesson.NewBook(nil), d, result)
 		if strings.Count(second, escapeJSON(writ.Advertisement)+"deploy it") != 1 || strings.Count(second, escapeJSON("[one answer]\n[another]\n\n")+"done") != 1 || len(h.rec.Mailbox.Answers) > 0 {
 			t.Errorf("%s: the second request is\n%s\nwant the hint once, both answers once before the result, and no waiting answer", d, second)
 		}
 		if third := h.sendThrough(t, lesson.NewBook(nil), d, result); third != second {
-			t.Errorf("%s: second turn retried =\n%s\nwant\n%s", d, third, second)
+			t.Errorf("%s: request for the retried second turn =\n%s\nwant\n%s", d, third, second)
 		}
 	}
 }

@@ -74,7 +74,7 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 				first, second := newHop("a", style), newHop("b", inject.Advice)
 				one := first.sendThrough(t, chainBook("shared"), d, body)
 				if strings.Count(one, "[shared]") != 1 {
-					t.Fatalf("%s: the first precept sends %s, want [shared] once", d, one)
+					t.Fatalf("%s: the first precept in the chain sends %s, want [shared] once", d, one)
 				}
 				if two := second.sendThrough(t, chainBook("shared"), d, one); two != one {
 					t.Errorf("%s, %s: the second precept sends\n%s\nwant it unchanged:\n%s", d, style, two, one)
@@ -99,7 +99,7 @@ func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"` + text + `"}]}`
 		out := newHop("a", inject.Advice).sendThrough(t, chainBook("shared"), wire.Chat, body)
 		if strings.Count(out, "[shared]") != strings.Count(body, "[shared]")+1 {
-			t.Errorf("request\n%s\nbecomes\n%s\nwant one more [shared]", body, out)
+			t.Errorf("request\n%s\nbecomes\n%s\nwant [shared] once more than before", body, out)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// If a request has a previous_response_id, the same words after a reply are a new turn. The provider already has the
-// first turn's block.
+// In requests with previous_response_id, a user message that repeats the one before the reply starts a new turn. Only
+// the first of these turns gets a block, because the provider keeps it.
 func TestRepeatedMessageAfterReplyStartsTurn(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	s.plan([]byte(`{"model":"m","input":"hello"}`))
@@ -37,7 +37,8 @@ func TestRepeatedInputIsRetryBeforeReply(t *testing.T) {
 	}
 }
 
-// Providers store a request's list, but not the instructions.
+// Providers keep the list of messages of a request, but not the instructions. Therefore a block in the instructions
+// must be in each request.
 func TestEachDeltaRequestGetsInstructionsBlock(t *testing.T) {
 	for name, tc := range map[string]struct {
 		first, next string

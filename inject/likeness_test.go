@@ -29,7 +29,7 @@ func injectBySimilarity() Config {
 
 const similarWords = "why do stale entries stay in the cache?"
 
-// A similarity match's arm (treatment) has the suffix ~like.
+// The arm (treatment) of a similarity match has the suffix ~like.
 func TestSimilarityMatchHasSeparateArm(t *testing.T) {
 	s := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
 	s.agent.addUserMessage(similarWords)

@@ -12,7 +12,7 @@ import (
 
 const loopMark = "[LOOP DETECTED]"
 
-// The first warning comes after the second equal failure, and the second warning two failures later.
+// precept inserts the first warning after the second equal failure, and the second warning two failures later.
 func TestLoopIsCountedOnceWithTwoWarnings(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	}
 }
 
-// Loops without a warning are still counted.
+// A loop counts even if precept withholds the warning.
 func TestHoldoutAndControlWithholdLoopWarning(t *testing.T) {
 	for _, tc := range []struct {
 		name             string
@@ -105,7 +105,7 @@ func TestHoldoutAndControlWithholdLoopWarning(t *testing.T) {
 					t.Errorf("lessons at the second failure = %+v, want one in state %q", p.Lessons, tc.state)
 				}
 				if i != 1 && len(p.Lessons) != 0 {
-					t.Errorf("failure %d: lessons = %+v, want none: the assignment at the first loop applies to the whole session", i+1, p.Lessons)
+					t.Errorf("failure %d: lessons = %+v, want none, because the assignment at the first loop applies to the whole session", i+1, p.Lessons)
 				}
 			}
 		})
@@ -149,6 +149,6 @@ func TestLoopWarningNamesFailingParallelCall(t *testing.T) {
 		}
 	}
 	if len(warned) != 1 || !strings.Contains(warned[0], `"tool_call_id":"call_3"`) || !strings.Contains(warned[0], "make") {
-		t.Errorf("messages with a warning = %v, want only call_3's result, naming make", warned)
+		t.Errorf("messages with a warning = %v, want only the result of call_3, with a warning that names make", warned)
 	}
 }

@@ -54,7 +54,7 @@ func TestLessonMatchesOncePerSession(t *testing.T) {
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("deploy again")
 	if p := s.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
-		t.Errorf("second plan = %+v, want no match and one edit, deploy's earlier block", p)
+		t.Errorf("plan after \"deploy again\" = %+v, want no match, and only the block from the first turn", p)
 	}
 }
 
@@ -66,12 +66,13 @@ func TestSuccessfulToolResultMatchesNoLesson(t *testing.T) {
 		s.endTurn()
 		s.agent.addResult(s.agent.addCall(fmt.Sprint("step ", i)), "omega", false)
 		if p := s.send(); len(p.Edits) != 1 {
-			t.Fatalf("turn %d: got %d edits, want 1, the earlier block", i, len(p.Edits))
+			t.Fatalf("turn %d: got %d edits, want only the block from the first turn", i, len(p.Edits))
 		}
 	}
 }
 
-// A harness wraps the user's request in a template. The block is inserted before the whole message.
+// A harness can wrap the user's request in a template. Only the request can match a lesson, but the block is inserted
+// before the whole message.
 func TestLessonsMatchUserRequestNotTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
@@ -122,7 +123,7 @@ func TestErrorAndUserTextGetSeparateBlocks(t *testing.T) {
 	}
 	for _, e := range p.Edits {
 		if strings.Contains(e.Text, "on-words") != (e.Block == -1) {
-			t.Errorf("edit = %+v, want the lesson on-words, and only it, before the message", e)
+			t.Errorf("edit = %+v, want only the lesson on-words in the block before the message", e)
 		}
 	}
 }
@@ -156,7 +157,8 @@ func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 	}
 }
 
-// The message stays unchanged, so that the provider's prompt cache stays valid.
+// precept inserts no block into a message that was already sent, because a change would invalidate the provider's
+// prompt cache.
 func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	s.agent.addUserMessage("deploy")
@@ -177,7 +179,7 @@ func TestSentMessageGetsNoLaterBlock(t *testing.T) {
 	}
 }
 
-// A lesson that did not fit is not inserted later.
+// A lesson that did not fit in the turn in which it matched is not inserted in a later turn.
 func TestManyMatchesStayWithinLimits(t *testing.T) {
 	var all []*lesson.Lesson
 	for i := range 50 {
@@ -192,13 +194,13 @@ func TestManyMatchesStayWithinLimits(t *testing.T) {
 		s.agent.addAnswer("ok")
 	}
 	if n := len(s.rec.Assignment.Picks); n != 3 {
-		t.Errorf("session has %d picks, want 3: a skipped pick must not be inserted later", n)
+		t.Errorf("session has %d picks, want 3, because a lesson that did not fit must not be inserted in a later turn", n)
 	}
 	if n := len(s.rec.Lessons.Matched); n != 50 {
 		t.Errorf("%d lessons are recorded as matched, want 50", n)
 	}
 	if n := strings.Count(s.upstream(), "A rather long sentence is here."); n < 30 {
-		t.Errorf("request has %d sentences, want at least 30 within the 2 KiB budget", n)
+		t.Errorf("request has %d sentences from lessons, want at least 30 within the 2 KiB budget", n)
 	}
 }
 
@@ -260,7 +262,8 @@ func TestSkipReasonIsReported(t *testing.T) {
 	})
 }
 
-// The budget must not depend on the random decision.
+// A withheld lesson uses as much of the budget as an inserted lesson. Otherwise, the random decision would change how
+// many other lessons fit.
 func TestWithheldLessonUsesBudget(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
@@ -341,7 +344,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("again")
 	if p := s.send(); p.SkipReason != SkipRefused || len(p.Edits) != 0 || s.rec.Assignment.Excluded || !s.rec.Assignment.Refused || len(s.rec.Assignment.Picks) != 1 {
-		t.Errorf("plan = %+v, assignment = %+v, want SkipReason %q, no edit, and an assignment with one pick that is refused, not excluded",
+		t.Errorf("plan = %+v, assignment = %+v, want SkipReason %q, no edit, and an assignment with one pick that is marked as refused, but not as excluded",
 			p, s.rec.Assignment, SkipRefused)
 	}
 }
@@ -364,11 +367,12 @@ func TestExcludedSessionKeepsBlocks(t *testing.T) {
 	s.agent.addAnswer("ok")
 	s.agent.addUserMessage("again")
 	if p := s.send(); p.SkipReason != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(s.rec.Lessons.Blocks) != 1 {
-		t.Errorf("plan = %+v, recorded blocks = %d, want only the earlier block", p, len(s.rec.Lessons.Blocks))
+		t.Errorf("plan = %+v, recorded blocks = %d, want only the block from before the exclusion", p, len(s.rec.Lessons.Blocks))
 	}
 }
 
-// A compaction replaces the history by a summary. The lessons keep the earlier text.
+// A compaction replaces the history with a summary. Afterwards, precept inserts the lessons again, with the text that
+// they had before the compaction.
 func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	s.agent.addUserMessage("deploy")
@@ -394,7 +398,7 @@ func TestLessonsAreInsertedAgainAfterCompaction(t *testing.T) {
 		}
 	}
 	if !strings.Contains(s.upstream(), `  | x\n`) {
-		t.Errorf("request =\n%s\nwant lesson a's earlier text x", s.upstream())
+		t.Errorf("request =\n%s\nwant lesson a with its text from before the compaction, x", s.upstream())
 	}
 	s.endTurn()
 	s.addSuccessfulCall("make")
@@ -453,7 +457,7 @@ func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	}
 	s.rec.AddReply(&wire.Reply{Complete: true})
 	if p = s.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
-		t.Fatalf("next turn's plan = %+v, want no edit: the provider has the blocks", p)
+		t.Fatalf("next turn's plan = %+v, want no edit, because the provider has the blocks", p)
 	}
 	p = s.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
 		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
@@ -476,12 +480,12 @@ func TestHarmfulLessonBecomesCaution(t *testing.T) {
 		s.agent.addUserMessage("deploy")
 		s.send()
 		if got := strings.Contains(s.upstream(), "Cautions"); got != tc.want {
-			t.Errorf("%v sessions above expectation and %v below: caution = %v, want %v", tc.better, tc.worse, got, tc.want)
+			t.Errorf("%v sessions above expectation and %v below: shown as caution = %v, want %v", tc.better, tc.worse, got, tc.want)
 		}
 	}
 	off := Config{NoCautions: true}.Present(l, newBook(l).Text(l), fixedCounts{bandit.New(), 4, 5})
 	if off.Caution || strings.Contains(string(off.Arm), "caution") {
-		t.Errorf("inject.cautions is off: Present = %+v, want advice", off)
+		t.Errorf("Present with inject.cautions off = %+v, want the lesson as advice", off)
 	}
 }
 
@@ -493,7 +497,7 @@ type fixedCounts struct {
 
 func (p fixedCounts) CautionEvidence(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
-// The book contains only the second of two superseded lessons, so the second lesson is the parent.
+// The lesson supersedes two lessons. The book contains only the second of them, so the second one is the parent.
 func TestTrialLessonActionHasParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}

@@ -127,15 +127,15 @@ func TestCautionStartsANewArm(t *testing.T) {
 
 // A lesson that harms becomes a caution. During a trial with a planned number of picks, and afterwards until a person
 // decides about the lesson, the presentation stays the same. In a trial without a planned number, the presentation
-// changes as soon as enough sessions failed.
+// changes as soon as enough sessions have failed.
 func TestPlannedTrialKeepsPresentation(t *testing.T) {
 	c := bandit.New()
 	l := activeLesson("a", "deploy", "x")
 	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 250, Started: time.Unix(1000, 0)}
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
-	// addPicks adds the picks first to end-1. Every second pick is injected. The last two arguments are the rewards for
-	// injected and for withheld picks.
+	// addPicks adds the picks first to end-1. Every second pick is injected. The arguments injected and withheld are
+	// the rewards for injected picks and for withheld picks.
 	addPicks := func(arm trial.Arm, first, end int, injected, withheld float64) {
 		for i := first; i < end; i++ {
 			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{
@@ -156,7 +156,7 @@ func TestPlannedTrialKeepsPresentation(t *testing.T) {
 	}
 	addPicks(advice.Arm, 0, 200, 0, 1)
 	if better, worse := c.CautionEvidence(advice.Arm); worse <= better {
-		t.Fatalf("200 sessions, all worse with the lesson: got %v above and %v below expectation, want more below", better, worse)
+		t.Fatalf("200 sessions, all worse with the lesson: got %v sessions above and %v below expectation, want more below", better, worse)
 	}
 	checkArm("during the trial", advice.Arm)
 	addPicks(advice.Arm, 200, 300, 0, 1)

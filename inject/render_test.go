@@ -63,7 +63,7 @@ func TestBlockDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// Each line is a fixed line, or begins with "- [slug]" or linePrefix.
+// Each line of a block is one of the fixed lines, or begins with "- [slug]" or linePrefix.
 func TestLessonTextCannotForgeBlockLines(t *testing.T) {
 	fixed := map[string]bool{}
 	for _, s := range []string{adviceHead, adviceEnd, pitfallsHead, pitfallsEnd, cautionsHead} {
@@ -112,7 +112,7 @@ func TestLessonLinesReturnsLinesOfOneLesson(t *testing.T) {
 			}
 		}
 		if got := LessonLines(block, "no-such"); got != "" {
-			t.Errorf("LessonLines(missing lesson) = %q, want an empty text", got)
+			t.Errorf("LessonLines(missing lesson) = %q, want no lines", got)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestSizeMatchesWrittenBytes(t *testing.T) {
 			var b strings.Builder
 			l.write(&b, limit)
 			if b.Len() != l.size(limit) {
-				t.Errorf("%s, limit %d: write wrote %d bytes, want %d as size returns", l.text.Slug, limit, b.Len(), l.size(limit))
+				t.Errorf("%s, limit %d: write wrote %d bytes, want %d, which size returned", l.text.Slug, limit, b.Len(), l.size(limit))
 			}
 		}
 		for size := range 300 {

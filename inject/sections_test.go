@@ -22,7 +22,7 @@ const (
 // Probabilities that a session is in the control group.
 const noControl, allControl = 0.0, 1.0
 
-// rulesFile is a system prompt that contains both sections.
+// rulesFile is a system prompt that contains testSection and styleSection.
 const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + styleSection + "\n## Last\nx"
 
 // newMeasuringRegistry returns a registry with a section for each text. The sections have been measured since noon.
@@ -60,7 +60,7 @@ type sectionSession struct {
 	noLearning bool
 }
 
-// newSectionSession returns a session. With the probability control, the session is in the control group.
+// newSectionSession returns a session that is in the control group with the probability control.
 func newSectionSession(t *testing.T, name string, control float64, registry *rules.Registry) *sectionSession {
 	t.Helper()
 	id := session.NamedID("default", session.NamespaceSession, name)
@@ -70,7 +70,8 @@ func newSectionSession(t *testing.T, name string, control float64, registry *rul
 	}
 }
 
-// send returns the system prompt that the upstream gets. The messages alternate between user and assistant.
+// send sends a request, and returns the system prompt that the upstream gets. The roles of the messages alternate
+// between user and assistant.
 func (s *sectionSession) send(system string, messages ...string) (string, Plan) {
 	s.t.Helper()
 	s.now = s.now.Add(time.Second)
@@ -134,7 +135,7 @@ func TestSectionsAreCutIndependentlyPerSession(t *testing.T) {
 	}
 	for prompt, n := range prompts {
 		if n < 25 || len(prompts) != 4 {
-			t.Errorf("%d of 200 sessions have prompt %q, 1 of %d different prompts; want at least 25 sessions and 4 prompts", n, prompt, len(prompts))
+			t.Errorf("%d of 200 sessions have prompt %q, and there are %d different prompts; want at least 25 sessions for each of 4 prompts", n, prompt, len(prompts))
 		}
 	}
 }
@@ -264,7 +265,7 @@ func TestExcludedSessionKeepsSectionCuts(t *testing.T) {
 	before := promptAfterCuts(s)
 	s.rec.Assignment.Excluded = true
 	if got, p := s.send(rulesFile, "a", "b", "c"); got != before || p.SkipReason != SkipExcluded {
-		t.Errorf("prompt = %q, SkipReason = %q, want %q and %q", got, p.SkipReason, before, SkipExcluded)
+		t.Errorf("excluded session: prompt = %q, SkipReason = %q, want prompt %q and SkipReason %q", got, p.SkipReason, before, SkipExcluded)
 	}
 }
 
@@ -276,7 +277,7 @@ func TestMeasuredSectionSetsHasMeasuredRules(t *testing.T) {
 		with.send(rulesFile, "a")
 		without.send("You are an agent.", "a")
 		if !with.rec.Assignment.HasMeasuredRules || without.rec.Assignment.HasMeasuredRules {
-			t.Errorf("control %v: HasMeasuredRules = %t with a section, %t without; want true, false", control, with.rec.Assignment.HasMeasuredRules, without.rec.Assignment.HasMeasuredRules)
+			t.Errorf("control probability %v: HasMeasuredRules = %t with a section and %t without, want true and false", control, with.rec.Assignment.HasMeasuredRules, without.rec.Assignment.HasMeasuredRules)
 		}
 	}
 }
@@ -287,6 +288,6 @@ func TestFlipSectionsKeepsEarlierAssignment(t *testing.T) {
 	first, _ := bandit.FlipSections(bandit.Config{Salt: "s"}, bandit.New(), &a, "unit", section)
 	fresh, earlier := bandit.FlipSections(bandit.Config{Salt: "s"}, bandit.New(), &a, "unit", section)
 	if len(first) != 1 || len(fresh) != 0 || len(earlier) != 1 || len(a.Picks) != 1 || earlier[0].Injected != first[0].Injected {
-		t.Errorf("first call: picks = %+v; second call: new = %+v, earlier = %+v; assignment has %d picks, want the same single pick", first, fresh, earlier, len(a.Picks))
+		t.Errorf("first call: picks = %+v; second call: new = %+v, earlier = %+v; assignment has %d picks; want one pick, which the second call returns as earlier", first, fresh, earlier, len(a.Picks))
 	}
 }

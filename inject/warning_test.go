@@ -75,7 +75,7 @@ func TestWarningQuotesToolNameAndArguments(t *testing.T) {
 			t.Fatalf("warning = %q, want two opening and two closing brackets, and four line ends", w)
 		}
 		if w != loopWarning(detect.Loop{Tool: tool, Args: args}) {
-			t.Fatal("loopWarning with equal arguments returned different texts")
+			t.Fatal("two calls of loopWarning with equal arguments returned different warnings, want the same warning")
 		}
 	})
 }

@@ -91,7 +91,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 }
 
-// The tool of an error is taken from the call in an earlier reply. The assistant's text is left out.
+// Queries takes the tool of an error from the call in an earlier reply, and leaves out the assistant's text.
 func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	raw := func(items ...string) (out []json.RawMessage) {
 		for _, i := range items {

@@ -24,7 +24,8 @@ func runBacktest(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backt
 	return run.Result(l.Slug)
 }
 
-// A captured session names the agent, but not the role or the skill. It is enough if one target matches.
+// A captured session names the agent, but not the role or the skill. A lesson with several targets matches a session if
+// one of the targets does.
 func TestUnknownRoleAndSkillCountAsMatch(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
@@ -163,7 +164,7 @@ func TestScatteredPhraseWordsAreANearMiss(t *testing.T) {
 	}
 }
 
-// A mean over no rewarded session is nil.
+// The mean reward is nil if none of the sessions has a reward.
 func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	all, own := lessonWithKeywords("b-all", "load more"), lessonWithKeywords("a-own", "load more")
 	own.Scope.Tenant = "red"

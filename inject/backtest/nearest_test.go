@@ -12,7 +12,8 @@ import (
 	"precept/internal/sample"
 )
 
-// Matching lessons are returned with the phrase that matched.
+// For a lesson that matched, Nearest returns the phrase that matched. For any other lesson, it returns the condition
+// that was not met.
 func TestNearestNamesTheMissingCondition(t *testing.T) {
 	newLesson := func(slug string, state lesson.State, keywords ...string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: state, Title: slug, Body: "Do it."}
@@ -32,7 +33,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 		}
 	}
 	if want := `keyword "flaky test" in the user's message`; got["matched"] != want {
-		t.Errorf("matched: Why = %q, want %q", got["matched"], want)
+		t.Errorf("lesson \"matched\": Why = %q, want %q", got["matched"], want)
 	}
 	if len(got) != 3 || !strings.Contains(got["half"], `only "database" occurs`) || !strings.Contains(got["candidate"], "only lessons in the states active, trial, caution and benched fire") {
 		t.Errorf("nearest lessons = %q, want \"half\" with the nearest phrase, and \"candidate\" with the state", got)

@@ -49,7 +49,7 @@ func TestConflictingWriteIsRetriedOnNewContents(t *testing.T) {
 	}
 	m.texts["two.md"], m.commits, m.commitErr = lessonText(t, "two"), nil, bank.ErrChanged
 	if err := retire(t.Context(), b, "two"); !errors.Is(err, bank.ErrChanged) || len(m.commits) != 16 {
-		t.Errorf("constant conflicts: %d commits, err = %v, want 16 and %v", len(m.commits), err, bank.ErrChanged)
+		t.Errorf("constant conflicts: got %d commits, err = %v, want 16 commits and %v", len(m.commits), err, bank.ErrChanged)
 	}
 }
 
@@ -89,11 +89,11 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		switch {
 		case i%4 == 0 && err != nil, i%4 == 1 && !hasCode(err, lesson.CodeConfidence), i%4 == 2 && !hasCode(err, lesson.CodeCollision),
 			i%4 == 3 && !errors.Is(err, context.Canceled):
-			t.Errorf("write %d: err = %v; want nil, a confidence fault, a collision or a cancellation for i%%4 = 0, 1, 2 or 3", i, err)
+			t.Errorf("write %d: err = %v, want no error if the number modulo 4 is 0, a confidence fault if 1, a collision if 2, a cancellation if 3", i, err)
 		}
 	}
 	if book, _, err := b.List(t.Context()); err != nil || book.Len() != n/4 || len(m.commits) != 2 {
-		t.Errorf("List: err = %v, with %d commits, want %d lessons and 2 commits", err, len(m.commits), n/4)
+		t.Errorf("List: err = %v after %d commits, want no error and %d lessons after 2 commits", err, len(m.commits), n/4)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestNextWriteSeesAnArchivedSlug(t *testing.T) {
 	}
 	all.Wait()
 	if retireErr != nil || !hasCode(putErr, lesson.CodeCollision) || len(m.commits) != 2 {
-		t.Errorf("%d commits: Retire error = %v, Put error = %v, want 2 commits, nil and a collision", len(m.commits), retireErr, putErr)
+		t.Errorf("got %d commits, error %v from retire, error %v from Put; want 2 commits, no error from retire, a collision from Put", len(m.commits), retireErr, putErr)
 	}
 }
 
@@ -126,7 +126,7 @@ func TestWriteIsRetriedOnlyAfterAConflict(t *testing.T) {
 	b, m := newMemoryBank(t, "one")
 	m.commitErr = errors.New("the disk is full")
 	if _, err := b.Put(t.Context(), "two.md", lessonText(t, "two"), "me"); !errors.Is(err, m.commitErr) || len(m.commits) != 1 {
-		t.Errorf("%d commits, err = %v, want 1 and %v", len(m.commits), err, m.commitErr)
+		t.Errorf("Put with a full disk: got %d commits, err = %v, want 1 commit and %v", len(m.commits), err, m.commitErr)
 	}
 	m.commitErr, m.tailErr = nil, errors.New("the log cannot be read")
 	for call, err := range map[string]error{
@@ -138,7 +138,7 @@ func TestWriteIsRetriedOnlyAfterAConflict(t *testing.T) {
 		}
 	}
 	if len(m.commits) != 1 {
-		t.Errorf("got %d commits, want 1: a proposal writes nothing if the log cannot be read", len(m.commits))
+		t.Errorf("got %d commits, want 1, because a proposal writes nothing if the bank cannot read the log", len(m.commits))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -239,7 +239,7 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 	for i, p := range []bank.Proposal{newProposal("aa"), bad, newProposal("cc"), newProposal("dd")} {
 		b := []*bank.Bank{one, other}[i%2]
 		if _, err := b.Propose(t.Context(), p); errors.Is(err, bank.ErrTooMany) || (err == nil) == (i == 1) {
-			t.Fatalf("write %d: err = %v, want an error only for write 1, and not ErrTooMany", i, err)
+			t.Fatalf("proposal %d: err = %v, want an error only for proposal 1, and never ErrTooMany", i, err)
 		}
 	}
 	if _, err := other.Propose(t.Context(), newProposal("ee")); !errors.Is(err, bank.ErrTooMany) {
@@ -249,12 +249,12 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 		t.Errorf("revision: err = %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := one.Withdraw(t.Context(), "aa", newProposal("aa").Scope, "coder"); err != nil {
-		t.Errorf("withdrawal beyond the limit: %v", err)
+		t.Errorf("withdrawal after the limit was reached: err = %v, want nil", err)
 	}
 	colleague := newProposal("ff")
 	colleague.Scope.Agent = "reviewer"
 	if _, err := other.Propose(t.Context(), colleague); err != nil {
-		t.Errorf("another agent's proposal: %v", err)
+		t.Errorf("another agent's proposal: err = %v, want nil", err)
 	}
 	colleague = newProposal("gg")
 	colleague.Scope.Agent = "reviewer"
@@ -262,11 +262,11 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 		t.Errorf("tenant's seventh proposal: err = %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := putAsPerson("three"); err != nil {
-		t.Errorf("person's write: %v", err)
+		t.Errorf("person's write: err = %v, want nil", err)
 	}
 	current = current.Add(time.Hour)
 	if _, err := one.Propose(t.Context(), newProposal("hh")); err != nil {
-		t.Errorf("proposal an hour later: %v", err)
+		t.Errorf("proposal an hour later: err = %v, want nil", err)
 	}
 }
 
@@ -281,7 +281,7 @@ func TestProposeAllChecksProposalsAgainstEachOther(t *testing.T) {
 	}
 	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
 		if r := results[i]; (r.Err == nil) != (code == "") || code != "" && !hasCode(r.Err, code) || (r.Lesson == nil) != (code != "") {
-			t.Errorf("proposal %d: result = %+v, want error code %q; without a code, want a lesson and no error", i, r, code)
+			t.Errorf("proposal %d: result = %+v, want error code %q or, if the code is empty, a lesson and no error", i, r, code)
 		}
 	}
 	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
@@ -308,7 +308,8 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(current) != string(text) {
 		t.Errorf("two.md: Lstat = %+v, %v, want a link; target = %q, %v, want %q", info, err, current, readErr, text)
 	}
-	// If the log cannot be written, Put returns an error after it has written the lesson and the index.
+	// If the bank cannot write to the log, Put returns an error, but only after it has written the lesson and the
+	// index.
 	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
 		t.Fatal(err)
 	}

@@ -51,7 +51,7 @@ func listSlugs(t *testing.T, b *bank.Bank) string {
 	return strings.Join(out, " ")
 }
 
-// loggedActions returns "action slug" for each event, with commas.
+// loggedActions returns the action and the slug of each logged event, separated by commas.
 func loggedActions(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	log, err := b.Log(t.Context(), 100)
@@ -70,7 +70,7 @@ func hasCode(err error, code lesson.Code) bool {
 	return ok && slices.ContainsFunc(refused.Faults, func(f lesson.ValidationError) bool { return f.Code == code })
 }
 
-// Archived lessons are copied but not counted. An invalid name prevents the whole copy.
+// CopyIn also copies archived lessons, but does not count them. If a name is invalid, CopyIn copies nothing.
 func TestCopyInReplacesOnlySameNames(t *testing.T) {
 	b, dir := newDirectoryBank(t, "one", "two")
 	two := []byte(strings.Replace(string(lessonText(t, "two")), "List the targets first.", "List them all first.", 1))

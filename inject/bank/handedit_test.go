@@ -13,8 +13,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// newBankWithScan returns a bank, the directory, and a function that calls RecordEdits once and returns the logged
-// events.
+// newBankWithScan returns a bank, the bank's directory, and a function that calls RecordEdits once and returns the
+// events that this call logged.
 func newBankWithScan(t *testing.T) (b *bank.Bank, dir string, scan func() []lesson.Event) {
 	t.Helper()
 	now := time.Now()
@@ -91,7 +91,8 @@ func TestBankActionsAreNotManualEdits(t *testing.T) {
 	}
 }
 
-// Before the commit, the edit is logged without an author.
+// Before an edit is committed, RecordEdits logs it without an author. After the commit, RecordEdits logs the commit's
+// author.
 func TestManualEditUsesCommitAuthor(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("git is not installed")
@@ -137,7 +138,7 @@ func TestManualEditUsesCommitAuthor(t *testing.T) {
 	}
 }
 
-// Several replicas report the same change.
+// Several replicas report the same change, but the bank logs it only once.
 func TestCautionChangesAreLoggedOnce(t *testing.T) {
 	b, _, _ := newBankWithScan(t)
 	if _, err := b.Put(t.Context(), "one.md", lessonText(t, "one"), "ann"); err != nil {

@@ -41,12 +41,12 @@ func TestEntryFieldsAreLimited(t *testing.T) {
 	}
 	body := `{"intent_id":"I","type":"lint","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`
 	if _, err := ledger.Decode(strings.NewReader(body + strings.Repeat(" ", 8<<20-len(body)))); err != nil {
-		t.Errorf("8 MiB entry: %v", err)
+		t.Errorf("Decode of an 8 MiB entry: err = %v, want nil", err)
 	}
 }
 
-// A field has no control characters and no characters that terminals and browsers hide. The error pattern of the
-// entry's lesson is a part of the error.
+// Record removes control characters, and characters that terminals and browsers hide. Each error pattern of the entry's
+// lesson is a part of the entry's error.
 func TestEntryFieldsBecomeCleanLines(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
@@ -81,7 +81,7 @@ func TestEntryFieldsBecomeCleanLines(t *testing.T) {
 	})
 }
 
-// The trace is a log of all calls. It has a line for each Record call, without the entry.
+// The trace has a line for each Record call. If the ledger contains the entry, the line does not repeat it.
 func TestRecordingKnownEntryDoesNotWriteFile(t *testing.T) {
 	l := newLedger(t, "# Agent\n")
 	record(t, l, newEntry(1))
@@ -91,7 +91,7 @@ func TestRecordingKnownEntryDoesNotWriteFile(t *testing.T) {
 	}
 	record(t, l, newEntry(1))
 	if after, err := os.Stat(l.Path); err != nil || !os.SameFile(before, after) {
-		t.Errorf("second Record replaced the file, err = %v", err)
+		t.Errorf("second Record of the same entry: file was replaced, or err = %v; want the same file", err)
 	}
 	for i, status := range []string{"recorded", "duplicate"} {
 		if line := readTrace(t, l)[i]; line["status"] != status || line["entry"] != nil || line["signature"] == "" || line["file"] != "src/cart.go" {

@@ -9,7 +9,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// failureLines returns the failures from a tool that ran in /home/dev/shop, with one failure per line.
+// failureLines returns the failures in the output of a tool that ran in /home/dev/shop, one failure per line.
 func failureLines(text string) string {
 	var got []string
 	for _, f := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
@@ -18,7 +18,7 @@ func failureLines(text string) string {
 	return strings.Join(got, "\n")
 }
 
-// If the pipe was closed, the output ends in the middle.
+// A tool's output ends in the middle of a failure if, for example, the reader of a pipe closed it.
 func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"ruff, cut before the position", "F401 `os` imported but unused", ""},
@@ -144,7 +144,8 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	}
 }
 
-// The entry's lesson has advice lines for cause and resolution only if the entry has these fields.
+// An entry without a file, an error or a rule is not read. The other fields may be missing, and then the advice of the
+// entry's lesson has no line for them.
 func TestEntriesNeedFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
@@ -182,7 +183,7 @@ func TestEntriesNeedFileErrorAndRule(t *testing.T) {
 				t.Errorf("without %s: advice = %q, want a line for each field that the entry has", label, l.Advice)
 			}
 			if ref := l.Evidence[0].Ref; ref != map[bool]string{true: ledger.FileName, false: "INT-1"}[label == "**Intent ID:**"] {
-				t.Errorf("without %s: evidence = %q, want the intent id, or the ledger's file name if the id is missing", label, ref)
+				t.Errorf("without %s: evidence = %q, want the entry's intent id, or the ledger's file name if the entry has no id", label, ref)
 			}
 		}
 	}
@@ -200,7 +201,8 @@ func TestEntriesNeedFileErrorAndRule(t *testing.T) {
 	}
 }
 
-// Only a specific path becomes a keyword. The error pattern is the part of the error that does not vary.
+// The path in an entry becomes a keyword of the entry's lesson only if the path is specific. The error pattern is the
+// part of the error that does not vary.
 func TestEntryLessonMatchesPathAndError(t *testing.T) {
 	for _, tc := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},

@@ -14,7 +14,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// Opening the pipe would wait forever while Record holds the folder's lock.
+// If Record opened the named pipe, it would wait forever and keep the folder's lock.
 func TestRecordDoesNotOpenPipeAsLedger(t *testing.T) {
 	l := newLedger(t, "")
 	if err := syscall.Mkfifo(l.Path, 0o600); err != nil {

@@ -177,8 +177,8 @@ func TestRecordKeepsAllOtherBytes(t *testing.T) {
 			prefix++
 		}
 		if !strings.HasSuffix(after, before[prefix:]) {
-			// The common prefix may include a part of the inserted text. In that case, a shorter prefix and a longer
-			// suffix match.
+			// The common prefix may include part of the inserted text. In that case, try shorter prefixes until the
+			// rest of before is a suffix of after.
 			for prefix >= 0 && !(strings.HasPrefix(after, before[:prefix]) && strings.HasSuffix(after, before[prefix:])) {
 				prefix--
 			}
@@ -216,7 +216,7 @@ func TestConcurrentRecordsLoseNoEntry(t *testing.T) {
 		t.Errorf("ledger = %q, want the entries after \"- by hand\" and before \"## Style\"", got)
 	}
 	if lines := readTrace(t, l); len(lines) != 100 {
-		t.Errorf("100 Record calls traced %d lines, want 100", len(lines))
+		t.Errorf("trace after 100 Record calls: got %d lines, want 100", len(lines))
 	}
 	left, err := filepath.Glob(filepath.Join(filepath.Dir(l.Path), ".AGENT.md.*"))
 	if err != nil || len(left) != 0 {
@@ -255,7 +255,8 @@ func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 	}
 }
 
-// Record tries again after 100 ms. If the second attempt also fails, only the trace has the entry.
+// If Record cannot write an entry, it tries again after 100 ms. If the second attempt also fails, only the trace has
+// the entry.
 func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	l := newLedger(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {

@@ -83,7 +83,7 @@ func TestFailureEntryAdviceNamesCommandAndSubject(t *testing.T) {
 		}
 		for _, lesson := range ledger.Lessons(content) {
 			if strings.Contains(lesson.Advice, "mended") || !strings.Contains(lesson.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(lesson.Advice, ": "+subject+".") {
-				t.Errorf("%q: advice = %q, want a text with `make check` and the subject %q, without a resolution", text, lesson.Advice, subject)
+				t.Errorf("%q: advice = %q, want it to contain `make check` and the subject %q, but no resolution", text, lesson.Advice, subject)
 			}
 		}
 	}

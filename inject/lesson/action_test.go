@@ -57,7 +57,7 @@ func TestApplyActionSetsStateAndPlan(t *testing.T) {
 			t.Fatalf("%s: error = %v, want nil", tc.action, err)
 		}
 		if l.State != tc.wantState || l.Plan != tc.wantPlan || l.ContentHash != hash {
-			t.Errorf("%s: state %s, plan %+v, hash %s, want state %s, plan %+v, hash %s",
+			t.Errorf("%s: got state %s, plan %+v and hash %s, want state %s, plan %+v and hash %s",
 				tc.action, l.State, l.Plan, l.ContentHash, tc.wantState, tc.wantPlan, hash)
 		}
 		if tc.action == StartTrial && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
@@ -91,8 +91,8 @@ func TestActionsAcceptFilesFromEarlierVersions(t *testing.T) {
 		{"state: archived, source: distill, content_hash: " + hash, Restore, Archived, Paused},
 		{"state: archived", Restore, Archived, Paused},
 		{"state: archived, trial_epsilon: 0.4, content_hash: " + hash, Restore, Archived, Paused},
-		{"state: archived, source: distill", Restore, Archived, Paused},                                               // never approved
-		{"state: paused, former_state: active, source: distill, content_hash: \"0011\"", Resume, Paused, Quarantined}, // edited since the approval
+		{"state: archived, source: distill", Restore, Archived, Paused},                                               // the lesson was never approved
+		{"state: paused, former_state: active, source: distill, content_hash: \"0011\"", Resume, Paused, Quarantined}, // the text was edited after the approval
 	} {
 		text := strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {"+tc.metadata+"}}\nevidence:", 1)
 		book, problems, _ := NewTexts("bank").Load(map[string][]byte{"look-twice.md": []byte(text)})
@@ -102,7 +102,7 @@ func TestActionsAcceptFilesFromEarlierVersions(t *testing.T) {
 			continue
 		}
 		if l, err = ApplyAction(l, tc.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != tc.wantAfter {
-			t.Errorf("%s: %s = %+v, %v, want state %s", tc.metadata, tc.action, l, err, tc.wantAfter)
+			t.Errorf("%s: lesson after %s = %+v, %v, want state %s", tc.metadata, tc.action, l, err, tc.wantAfter)
 		}
 	}
 }
@@ -118,14 +118,14 @@ func TestRestoreAndResumeUndoRetireAndPause(t *testing.T) {
 			want   State
 		}{{Pause, Paused}, {Retire, Archived}, {Retire, Archived}, {Restore, Paused}, {Resume, first}} {
 			if l, err = ApplyAction(l, step.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != step.want {
-				t.Fatalf("%s: %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
+				t.Fatalf("lesson in state %s: after %s = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
 			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want {
-				t.Fatalf("%s: Parse(file after %s) = %+v, %v, want state %s", first, step.action, l, err, step.want)
+				t.Fatalf("lesson in state %s: Parse(file after %s) = %+v, %v, want state %s", first, step.action, l, err, step.want)
 			}
 		}
 		if l.FormerState+l.StateBeforePause != "" {
-			t.Errorf("%s: FormerState = %q, StateBeforePause = %q, want both empty", first, l.FormerState, l.StateBeforePause)
+			t.Errorf("lesson in state %s: after all actions, FormerState = %q, StateBeforePause = %q, want both empty", first, l.FormerState, l.StateBeforePause)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestApplyActionRefusesImpossibleActions(t *testing.T) {
 		t.Error("Approve(expired lesson): got no error, want an error")
 	}
 	if _, err := ApplyAction(l, Retire, TrialPlan{}, "kim", at); err != nil {
-		t.Errorf("Retire(expired lesson): %v", err)
+		t.Errorf("Retire(expired lesson): err = %v, want nil", err)
 	}
 	for _, a := range []Action{Resume, Restore} {
 		if _, err := ApplyAction(l, a, TrialPlan{}, "kim", at); err == nil || !strings.Contains(err.Error(), "look-twice is active, and only") {

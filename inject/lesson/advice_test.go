@@ -153,7 +153,7 @@ func TestCleanLines(t *testing.T) {
 		}
 	}
 	if got := cleanLines("a\r\nb\vc\u2028d\u0085e"); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
-		t.Errorf("cleanLines(five kinds of line end) = %q, want a, b, c, d and e", got)
+		t.Errorf("cleanLines(text with five kinds of line ends) = %q, want a, b, c, d and e", got)
 	}
 }
 

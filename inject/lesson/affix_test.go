@@ -66,7 +66,7 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 	}
 }
 
-// The queries have full-width letters, Unicode hyphens and capital letters.
+// A tag matches in full-width letters, with Unicode hyphens, and in any letter case.
 func TestTagIgnoresWidthHyphenStyleAndCase(t *testing.T) {
 	b := NewBook([]*Lesson{lessonWithTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{
@@ -82,7 +82,7 @@ func TestTagIgnoresWidthHyphenStyleAndCase(t *testing.T) {
 	}
 }
 
-// Two Latin letters are too broad for a keyword.
+// A keyword of two Latin letters is too broad, because a Latin letter carries less meaning than a Korean syllable.
 func TestTwoKoreanSyllablesAreNotTooBroad(t *testing.T) {
 	if got := overbroadFindings(lessonWithKeywords("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: findings = %v, want none", got)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The search must not compare the lesson with every lesson in the book.
+// Contradicting must not compare the lesson with every lesson in the book, which would need more allocations.
 func TestContradictingUsesIndex(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {

@@ -56,22 +56,22 @@ func TestEditsKeepCommentsAndUnknownFields(t *testing.T) {
 			got, err := Edit(l, c.apply)
 			if l.State == Quarantined && isApprovalStale(want) {
 				if err == nil {
-					rt.Fatalf("%s: Edit activated an unapproved text, want an error:\n%s", c.name, got.Raw)
+					rt.Fatalf("%s: Edit activated a text that nobody approved, want an error:\n%s", c.name, got.Raw)
 				}
 				continue
 			}
 			if err != nil {
-				rt.Fatalf("%s: %v, for the file\n%s", c.name, err, l.Raw)
+				rt.Fatalf("%s: Edit returned error %v for the file\n%s", c.name, err, l.Raw)
 			}
 			if isApprovalStale(want) {
 				want.State = Quarantined // differs from the approved text
 			}
 			if left := diff(got, want, got.Form); len(left) > 0 || got.Body != want.Body {
-				rt.Fatalf("%s: fields %v differ from the edited lesson, or the body differs:\n%s", c.name, left, got.Raw)
+				rt.Fatalf("%s: fields %v of the edited file, or the body, differ from the edited lesson:\n%s", c.name, left, got.Raw)
 			}
 			for _, keep := range []string{"# who wrote it and why", "12345678901234567", "owner: someone", "# counts below"} {
 				if !strings.Contains(string(got.Raw), keep) {
-					rt.Fatalf("%s: file lost %q:\n%s", c.name, keep, got.Raw)
+					rt.Fatalf("%s: edited file lacks %q, which the original has:\n%s", c.name, keep, got.Raw)
 				}
 			}
 			if strings.Contains(l.Raw, "\r\n") && strings.Contains(strings.ReplaceAll(got.Raw[:len(got.Raw)-len(got.Body)], "\r\n", ""), "\n") {
@@ -105,11 +105,11 @@ func TestRevertedEditAddsOnlyPreceptMetadata(t *testing.T) {
 		}
 		removed, added := diffLines(sampleFile, reverted.Raw)
 		if len(removed) > 0 || slices.ContainsFunc(added, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
-			t.Errorf("edit and reversal removed lines %q and added %q, want only lines added by precept", removed, added)
+			t.Errorf("after an edit and its reversal: lines %q are missing and lines %q are new, want only new lines about the metadata of precept", removed, added)
 		}
 	}
 	if l.State != Active || l.Raw != sampleFile {
-		t.Error("Edit changed its argument")
+		t.Error("Edit changed the lesson that it was given, want the lesson unchanged")
 	}
 }
 

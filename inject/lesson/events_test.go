@@ -11,7 +11,7 @@ import (
 )
 
 // runWithKernelEvents runs fn with a watcher in real time. Without an event, the watcher walks only every 6 s, but
-// waitForUpdate fails after 2 s. So the test fails if there is no event for a change.
+// waitForUpdate fails after 2 s. Therefore a test fails if the watcher gets no event for a change.
 func runWithKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) {
 	t.Helper()
 	updates := make(chan update, 100)

@@ -31,7 +31,7 @@ func TestExplainReturnsCausesAndObstacles(t *testing.T) {
 		query    lesson.Query
 		matches  bool
 		causes   string
-		obstacle string // prefix of the obstacles
+		obstacle string // prefix of the joined obstacles
 	}{
 		{"keyword in the user text", []*lesson.Lesson{activeLesson("one", build)}, words, true, "keyword fix the build words", ""},
 		{
@@ -131,7 +131,7 @@ func TestExplainReturnsCausesAndObstacles(t *testing.T) {
 			t.Errorf("%s: causes = %q, want %q", tc.name, got, tc.causes)
 		}
 		if got := strings.Join(all[0].Obstacles, "; "); !strings.HasPrefix(got, tc.obstacle) || tc.obstacle == "" && got != "" {
-			t.Errorf("%s: obstacles = %q, want a text that starts with %q", tc.name, got, tc.obstacle)
+			t.Errorf("%s: obstacles = %q, want them to start with %q", tc.name, got, tc.obstacle)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func respell(rt *rapid.T, word string) string {
 	}
 }
 
-// Letter case, Unicode normal form and white space may differ.
+// A phrase also matches in another letter case, in another Unicode normal form, and with other white space.
 func TestPhraseMatchesEquivalentSpellings(t *testing.T) {
 	for _, lang := range languages() {
 		t.Run(lang.name, func(t *testing.T) {

@@ -58,7 +58,8 @@ func TestEditChangesOneFieldInAnyLayout(t *testing.T) {
 	}
 }
 
-// replacementFor returns arguments for lessonFile that replace the lines that have the same keys as the given lines.
+// replacementFor returns arguments with which lessonFile replaces its own lines with the given lines, which have the
+// same keys.
 func replacementFor(lines string) []string {
 	first, _, _ := strings.Cut(strings.TrimSpace(lines), " ")
 	for _, original := range []string{"outcome: success\nevidence:", "outcome: success", "title: Check the page before clicking", "      keywords: [load more]", "  - kind: run\n    ref: r1"} {

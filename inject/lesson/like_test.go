@@ -109,12 +109,13 @@ func TestSimilarityNeeds200Sessions(t *testing.T) {
 	for sessions, want := range map[int]int{199: 0, 200: 1} {
 		b, _ := likeBook(t, sessions)
 		if hits := b.Match(&Query{Words: []string{words}}); len(hits) != want {
-			t.Errorf("%d sessions: got %d matches, want %d", sessions, len(hits), want)
+			t.Errorf("%d captured sessions: got %d matches, want %d", sessions, len(hits), want)
 		}
 	}
 }
 
-// A window is a sentence or a line in a text.
+// A window is a sentence or a line in a text. A lesson's threshold is so high that at most the given share of the
+// captured windows reaches it.
 func TestThresholdLimitsMatchingWindows(t *testing.T) {
 	for _, rate := range []float64{0, 0.005, 0.02, 0.2} {
 		lessons := make([]*Lesson, 0, 40)
@@ -135,7 +136,7 @@ func TestThresholdLimitsMatchingWindows(t *testing.T) {
 		}
 		for i, n := range reached {
 			if float64(n) > rate*float64(traffic.Windows()) {
-				t.Errorf("rate %v: %d of %d windows reach the %s threshold, want at most %v",
+				t.Errorf("rate %v: %d of %d windows reach the threshold of lesson %s, want at most %v",
 					rate, n, traffic.Windows(), lessons[i].Slug, rate*float64(traffic.Windows()))
 			}
 		}
@@ -289,7 +290,8 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	}
 }
 
-// The wording differs from the error pattern, but must share a word with the lesson.
+// A lesson's error pattern also matches errors of the same kind in other words, if the error shares a word with the
+// lesson.
 func TestErrorPatternMatchesSameKindWordings(t *testing.T) {
 	port := &Lesson{
 		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,
@@ -316,7 +318,7 @@ func TestErrorPatternMatchesSameKindWordings(t *testing.T) {
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
 	if hits := matchError(capturedTraffic(t, enoughSessions), named, other); len(hits) != 0 {
-		t.Errorf("lesson with error kind dns: matches = %+v for another kind, want none", hits)
+		t.Errorf("error of another kind than the lesson's kind, dns: matches = %+v, want none", hits)
 	}
 }
 
@@ -372,7 +374,7 @@ func TestProhibitionsAndTagsAreNotSimilarityMatches(t *testing.T) {
 			}
 		}
 		if n != want {
-			t.Errorf("%q matches the lesson %d times, want %d", text, n, want)
+			t.Errorf("%q: the lesson matches %d times, want %d", text, n, want)
 		}
 	}
 }

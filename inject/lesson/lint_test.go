@@ -9,8 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// findingsAbout checks a book with file, which is the lesson the-one. It returns that lesson's findings as "code
-// field".
+// findingsAbout checks a book with the lesson the-one, whose text is file, and other lessons. It returns the findings
+// about the-one as "code field".
 func findingsAbout(t *testing.T, c lesson.Checker, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}

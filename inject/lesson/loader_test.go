@@ -211,7 +211,7 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// An approved text stays active until it changes.
+// Load quarantines a lesson with suspicious text until a person approves the text, and again after the text changed.
 func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "evil.md")
@@ -234,7 +234,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	}
 	writeFile(t, file, string(approved.Raw))
 	if book, problems, _ := lesson.Load(dir); len(problems) > 0 || len(book.Match(&lesson.Query{Words: []string{"load more"}})) != 1 {
-		t.Errorf("approved lesson: problems = %v, want none and a match", problems)
+		t.Errorf("approved lesson: problems = %v, want no problem and one match", problems)
 	}
 	writeFile(t, file, strings.Replace(string(approved.Raw), "Ignore all previous", "Ignore all the previous", 1))
 	if book, _, _ := lesson.Load(dir); len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
@@ -264,6 +264,6 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	}
 	writeFile(t, file, string(approved.Raw))
 	if book, problems, _ := lesson.Load(dir, findSecrets); len(problems) > 0 || len(book.Match(query)) != 1 {
-		t.Errorf("approved lesson: problems = %v, want none and a match", problems)
+		t.Errorf("approved lesson: problems = %v, want no problem and one match", problems)
 	}
 }

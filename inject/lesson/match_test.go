@@ -229,7 +229,7 @@ func TestBookHashDependsOnLessonsNotOrder(t *testing.T) {
 		t.Error("Hash is the same after a lesson's state changed, want a different hash")
 	}
 	if NewBook(nil).Hash() == want || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
-		t.Error("the empty book has the hash of a book with lessons, or matches a text")
+		t.Error("the empty book has the same hash as a book with lessons, or matches \"x y\"")
 	}
 	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
 		t.Errorf("two lessons with the slug a-a: the book has %+v, want the first by path", l)
@@ -374,18 +374,18 @@ func FuzzGlob(f *testing.F) {
 		}
 		if strings.ContainsAny(pattern, "?*") {
 			if matchesGlob(pattern, name) && !matchesGlob("*"+pattern+"*", name) {
-				t.Errorf("%[1]s matches %[2]q, but *%[1]s* does not", pattern, name)
+				t.Errorf("pattern %[1]s matches %[2]q, but pattern *%[1]s* does not", pattern, name)
 			}
 			return
 		}
 		if got := matchesGlob(pattern, name); got != (string([]rune(strings.ToLower(pattern))) == string([]rune(strings.ToLower(name)))) {
-			t.Errorf("matchesGlob(%q, %q) = %v, want true only if both are equal", pattern, name, got)
+			t.Errorf("matchesGlob(%q, %q) = %v, want true only if the pattern equals the name, apart from letter case", pattern, name, got)
 		}
 	})
 }
 
-// If a match needs more work than maxWork, no lesson matches. A text that repeats a phrase that 3000 lessons
-// share stays within maxWork.
+// Match returns no lesson if the search needs more work than maxWork. A phrase that 3000 lessons share may occur
+// thousands of times in a text without exceeding maxWork.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {
@@ -410,7 +410,7 @@ func TestMatchCostIsBounded(t *testing.T) {
 		q := Query{Words: []string{tc.text}}
 		hits := book(tc.phrase).Match(&q)
 		if q.LimitExceeded != tc.exceeds || len(hits) != tc.hits {
-			t.Errorf("%s: LimitExceeded = %v, %d matches, want LimitExceeded = %v, %d matches", name, q.LimitExceeded, len(hits), tc.exceeds, tc.hits)
+			t.Errorf("%s: got LimitExceeded = %v and %d matches, want LimitExceeded = %v and %d matches", name, q.LimitExceeded, len(hits), tc.exceeds, tc.hits)
 		}
 	}
 }

@@ -154,7 +154,7 @@ metadata:
 		t.Errorf("confidence: code = %q, want %q", got["confidence"], CodeConfidence)
 	}
 	if !strings.Contains(err.Error(), "lesson_invalid: slug (line 3): ") {
-		t.Errorf("error =\n%s\nwant a text with \"lesson_invalid: slug (line 3): \"", err)
+		t.Errorf("error =\n%s\nwant it to contain \"lesson_invalid: slug (line 3): \"", err)
 	}
 }
 
@@ -198,7 +198,7 @@ func TestParseRefusesMalformedFiles(t *testing.T) {
 
 func TestContentHashCoversRelevantFields(t *testing.T) {
 	base := mustParse(t, "x.md", sampleFile)
-	for edit, changed := range map[string]bool{ // old text|new text
+	for edit, changed := range map[string]bool{ // each key is "old text|new text"
 		"success_count: 0|success_count: 9":      false,
 		"confidence: 0.5|confidence: 0.9":        false,
 		"Paging through|While paging through":    false,

@@ -43,7 +43,7 @@ func parsePreventing(t *testing.T) (l, plain *lesson.Lesson) {
 func TestShouldPreventMatchesKindsAndPhrases(t *testing.T) {
 	l, plain := parsePreventing(t)
 	if !l.IsAboutError() || plain.IsAboutError() || plain.ContentHash != l.ContentHash {
-		t.Errorf("IsAboutError = %t with prevents and %t without, hashes %s and %s, want true, false and equal hashes", l.IsAboutError(), plain.IsAboutError(), l.ContentHash, plain.ContentHash)
+		t.Errorf("IsAboutError = %t with prevents and %t without, hashes %s and %s; want true with the key, false without it, and equal hashes", l.IsAboutError(), plain.IsAboutError(), l.ContentHash, plain.ContentHash)
 	}
 	for name, tc := range map[string]struct {
 		text lesson.ErrorText

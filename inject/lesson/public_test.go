@@ -15,7 +15,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// A line that is not a heading has level 0.
+// ParseHeading returns level 0 for a line that is not a heading.
 func TestParseHeadingReturnsLevelAndText(t *testing.T) {
 	for line, want := range map[string]string{
 		"# A": "1 A", "###### A": "6 A", "####### A": "0 ", "   ## A": "2 A", "    ## A": "0 ", "#A": "0 ", "#\tA": "1 A", "##": "2 ", "## ": "2 ",
@@ -147,7 +147,7 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	}
 }
 
-// Load reports a change only if a text changed.
+// Load reports a change only if a lesson's text changed since the call before.
 func TestTextsKeepLastValidVersion(t *testing.T) {
 	texts := lesson.NewTexts("redis://r")
 	load := func(all map[string]string) (slugs []string, problems []lesson.Problem, changed bool) {
@@ -193,7 +193,7 @@ func TestTextsKeepLastValidVersion(t *testing.T) {
 	}
 }
 
-// Each Load reports an invalid file.
+// Each call of Load reports the file as long as it is invalid.
 func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
@@ -224,7 +224,7 @@ func TestWatcherLoadReadsCurrentFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := countLessons(); n != 0 || len(reports) > 0 {
-		t.Errorf("removed file: %d lessons, problems = %q, want neither", n, reports)
+		t.Errorf("removed file: %d lessons, problems = %q, want no lesson and no problem", n, reports)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 	}
 	next := map[string]int{}
 	for line := range strings.Lines(string(raw)) {
-		if line == "\n" { // written by a writer that found an unfinished line
+		if line == "\n" { // a writer adds a line feed if it finds an unfinished line
 			continue
 		}
 		var e lesson.Event
@@ -332,7 +332,7 @@ func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 		}
 		writer, n, _ := strings.Cut(e.Slug, "-")
 		if n != strconv.Itoa(next[writer]) || len(e.By) != 10*next[writer] {
-			t.Errorf("writer %s: next slug = %q with %d bytes in By, want number %d with %d bytes",
+			t.Errorf("writer %s: next event has slug %q and %d bytes in By, want slug %[1]s-%[4]d and %[5]d bytes",
 				writer, e.Slug, len(e.By), next[writer], 10*next[writer])
 		}
 		next[writer]++
@@ -342,7 +342,7 @@ func TestConcurrentAppendLogKeepsLinesIntact(t *testing.T) {
 	}
 }
 
-// If a file becomes unreadable, its lesson stays only if the file was valid before.
+// If a file becomes unreadable, the lesson from the file stays only if the file was valid before.
 func TestUnreadableFileKeepsItsLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }

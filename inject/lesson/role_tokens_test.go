@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A role token is, for example, "<|im_start|>system".
+// A role token marks the beginning of a message for a model, for example "<|im_start|>system".
 func TestBlockHasNoObfuscatedRoleTokens(t *testing.T) {
 	for _, token := range roleTokens() {
 		for _, v := range obfuscations(token) {

@@ -167,7 +167,7 @@ func TestParseAgreesWithSchemaOnOneMutation(t *testing.T) {
 		want := schema.Validate(roundTripJSON(t, v))
 		_, err := Parse("do-this.md", []byte(formatLessonFile(t, v)))
 		if (want == nil) != (err == nil) {
-			t.Errorf("%v = %v: schema error %v, Parse error %v, want two errors or none", m.path, m.value, want, err)
+			t.Errorf("%v set to %v: got schema error %v and Parse error %v, want two errors or none", m.path, m.value, want, err)
 		}
 		if want != nil {
 			refused++
@@ -189,7 +189,7 @@ func TestParseAgreesWithSchemaOnManyMutations(t *testing.T) {
 		want := schema.Validate(v)
 		_, err := Parse("do-this.md", []byte(formatLessonFile(t, v)))
 		if (want == nil) != (err == nil) {
-			rt.Fatalf("%v: schema error %v, Parse error %v, want two errors or none", v, want, err)
+			rt.Fatalf("%v: got schema error %v and Parse error %v, want two errors or none", v, want, err)
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Running a single injection pattern takes longer than parsing the lesson.
+// Running one injection pattern takes longer than parsing a lesson, so the scan must run only few patterns.
 func TestScanRunsFewPatternsOnOrdinaryLessons(t *testing.T) {
 	tried, all := 0, 0
 	for _, l := range starterBook(t).Lessons() {

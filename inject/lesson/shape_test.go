@@ -7,8 +7,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// The scan skips a pattern if the text has none of the pattern's words. So each text that matches a pattern must have
-// one of its words.
+// The scan skips a pattern if the text has none of the pattern's words. Therefore each text that matches a pattern must
+// contain one of the pattern's words.
 func TestScanTriesEveryMatchingPattern(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
@@ -16,7 +16,7 @@ func TestScanTriesEveryMatchingPattern(t *testing.T) {
 	}
 	for _, a := range attacks {
 		if p := lesson.SkippedPatterns(string(a.Text)); len(p) > 0 {
-			t.Errorf("%s: patterns %q match, but the scan skips them because none of the words occurs", a.Name, p)
+			t.Errorf("%s: patterns %q match, but the scan skips them, because the text has none of their words", a.Name, p)
 		}
 	}
 }

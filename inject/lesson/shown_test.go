@@ -78,7 +78,7 @@ func TestSeenVersionCheckRefusesChangedLesson(t *testing.T) {
 	} {
 		err := tc.seen.Check(l)
 		if (err == nil) != (tc.wantError == "") || err != nil && !strings.Contains(err.Error(), tc.wantError) {
-			t.Errorf("seen %s: Check = %v, wantError %q", name, err, tc.wantError)
+			t.Errorf("version seen by the user, %s: Check = %v, want an error with %q, or none if this is empty", name, err, tc.wantError)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func TestBookKeepsFirstLessonForSlug(t *testing.T) {
 	loaded, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(manualFile("look-twice", "", "")), "_archive/old-one.md": nil})
 	draft := loaded.WithLessons([]*lesson.Lesson{first})
 	if !draft.Archived("old-one") || draft.Archived("look-twice") || draft.Len() != 1 || len(draft.Match(q)) != 0 {
-		t.Errorf("WithLessons: %d lessons, %d matches, Archived(old-one) = %v, Archived(look-twice) = %v, want 1, 0, true, false",
+		t.Errorf("WithLessons: got %d lessons, %d matches, Archived(old-one) = %v, Archived(look-twice) = %v; want 1 lesson, no match, true, false",
 			draft.Len(), len(draft.Match(q)), draft.Archived("old-one"), draft.Archived("look-twice"))
 	}
 }
@@ -299,7 +299,7 @@ func TestCheckLessonReportsConflictsWithBook(t *testing.T) {
 	}
 }
 
-// Edit keeps the keys of other programs.
+// Edit keeps the keys in a lesson file that belong to other programs.
 func TestEditRewritesBracedFrontmatter(t *testing.T) {
 	l := parseLesson(t, "---\n{schema: learning/v1, slug: look-twice, title: Look twice, trigger: {description: when in doubt, metadata: {precept: {keywords: [in doubt]}}},\n"+
 		" outcome: success, evidence: [{kind: run, ref: one}], metadata: {precept: {state: trial, trial_epsilon: 0.4}, theirs: kept}}\n---\n\nLook.\n")

@@ -98,7 +98,7 @@ func TestStarterLessonsMatchTheirSamples(t *testing.T) {
 		Errors: []ErrorText{newToolError("c1", "Exit code 1\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-old\n+new"), newToolError("c2", "expected 4, got 5")},
 	}
 	for _, h := range b.Match(&neutral) {
-		t.Errorf("%s matches neutral text", h.Lesson.Slug)
+		t.Errorf("%s matches words and errors that no lesson is about, want no match", h.Lesson.Slug)
 	}
 }
 
@@ -113,7 +113,7 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(starterDir, "README.md")); err != nil {
-		t.Errorf("README.md, the starter lessons' evidence: %v", err)
+		t.Errorf("README.md, which the starter lessons name as evidence: err = %v, want nil", err)
 	}
 }
 

@@ -19,7 +19,7 @@ func titledLesson(slug, title string) string {
 }
 
 type update struct {
-	titles   []string // in the book, by slug
+	titles   []string // titles of the book's lessons, in the order of their slugs
 	problems []lesson.Problem
 	book     *lesson.Book
 }
@@ -47,7 +47,7 @@ func runWithWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-ch
 	})
 }
 
-// waitForUpdate waits at most two seconds for a book with the wanted titles.
+// waitForUpdate waits at most two seconds for a book whose lessons have the titles in want, and returns this update.
 func waitForUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	t.Helper()
 	deadline := time.After(2 * time.Second)
@@ -244,7 +244,7 @@ func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 		t.Helper()
 		waitForUpdate(t, updates, "One")
 		assertNoUpdate(t, updates)
-		time.Sleep(950 * time.Millisecond) // so that the next poll is between the steps
+		time.Sleep(950 * time.Millisecond) // the next poll then comes between the two writes
 		whole := titledLesson("one-a", "Two") + "\nAnd much more.\n"
 		f, err := os.Create(file)
 		mustSucceed(t, err)
@@ -276,7 +276,7 @@ func TestWatcherReportsConstantlyChangingFile(t *testing.T) {
 			select {
 			case <-updates:
 				if elapsed := time.Since(start); elapsed > 2*time.Second {
-					t.Errorf("first update for a constantly changing file after %s, want within 2s", elapsed)
+					t.Errorf("first update for a constantly changing file came after %s, want it within 2s", elapsed)
 				}
 				return
 			default:
@@ -321,13 +321,13 @@ func TestWatcherReportsOnlyChangesSinceLoad(t *testing.T) {
 			defer cancel()
 			mustSucceed(t, w.Run(ctx))
 			if close(books); changes != (len(books) == 1) || changes && (<-books).Len() != 2 {
-				t.Errorf("changed after Load = %v: Run called onBook %d times, want once with 2 lessons after a change, otherwise not at all", changes, len(books))
+				t.Errorf("file added after Load = %v: got %d updates from Run, want one update with 2 lessons if a file was added, and none otherwise", changes, len(books))
 			}
 		})
 	}
 }
 
-// After a panic, the next version of the file is read again.
+// If reading a file causes a panic, the watcher skips this version of the file, and reads the next version.
 func TestWatcherSkipsPanickingFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

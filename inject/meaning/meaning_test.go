@@ -24,7 +24,7 @@ type embeddingServer struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
-	override func(w http.ResponseWriter) bool // if set, may answer the request, and returns true if it does
+	override func(w http.ResponseWriter) bool // if set, is called first; returns true if it has answered the request
 }
 
 func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,8 +54,8 @@ func (s *embeddingServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// startMatcher runs a matcher with one lesson about boats, which change edits before. The returned channel receives the
-// reported failures.
+// startMatcher calls change for a lesson about boats, and runs a matcher with this lesson. The returned channel
+// receives the failures that the matcher reports.
 func startMatcher(t *testing.T, embeddings *embeddingServer, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(embeddings)
@@ -191,7 +191,7 @@ func TestLessonMatchesOnlyForTenantAndModel(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if a, b, c := len(m.Matches(session.ID{1})), len(m.Matches(session.ID{2})), len(m.Matches(session.ID{3})); a+b != 0 || c != 1 {
-		t.Errorf("matches: other tenant %d, other model %d, within scope %d, want 0, 0, 1", a, b, c)
+		t.Errorf("got %d matches for another tenant, %d for another model and %d within the scope, want 0, 0 and 1", a, b, c)
 	}
 }
 

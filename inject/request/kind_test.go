@@ -55,7 +55,7 @@ func TestReadTableReportsFaults(t *testing.T) {
 type sentence struct{ set, kinds, text string }
 
 // readSentences reads requests with their kinds. The sentences in the set "dev" were known when kinds.tsv was written.
-// The sentences in the set "held" were not; 56 of these 70 had the right kind when they were first measured.
+// The 70 sentences in the set "held" were not known; 56 of them had the right kind in the first measurement.
 func readSentences(t *testing.T) (out []sentence) {
 	t.Helper()
 	raw, err := os.ReadFile("testdata/requests.tsv")
@@ -128,7 +128,7 @@ func TestCodeQuotationsAndProhibitionsHaveNoKind(t *testing.T) {
 	}
 }
 
-// Saying that something is in use does not ask for a code search.
+// A statement that something is in use is not a request for a code search.
 func TestOnlyQuestionsAboutUsesAreCodeSearches(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -36,7 +36,7 @@ func TestRegistryRoundTrip(t *testing.T) {
 	}
 	r, err := rules.Read(path)
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
-		t.Fatalf("Read = %+v, %v, want 2 sections, the second B", r, err)
+		t.Fatalf("Read = %+v, %v, want 2 sections, the second with the name B", r, err)
 	}
 	if i, ok := r.Index(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
 		t.Errorf("Index(section B) = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
@@ -107,7 +107,7 @@ func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 		t.Errorf("IsMeasuring before the first read = %v, at the first read = %v, want false, true", before, from)
 	}
 	if again := read().SetStarts(r, late.Add(time.Hour)); !again.IsMeasuring(0, late) {
-		t.Error("after a later read: IsMeasuring at the first read = false, want true")
+		t.Error("IsMeasuring at the first read = false after a later read, want true")
 	}
 }
 
@@ -166,7 +166,7 @@ func TestScanCountsFileAndSectionTokens(t *testing.T) {
 func TestEmptyObjectIsEmptyRegistry(t *testing.T) {
 	t.Parallel()
 	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "write {} into it to measure nothing") {
-		t.Errorf("Parse(damaged registry) error = %v, want the remedy to replace it with {}", err)
+		t.Errorf("Parse(damaged registry) error = %v, want it to recommend replacing the content with {}", err)
 	}
 	if r, err := rules.Parse("the registry in Redis", []byte("{}")); err != nil || len(r.Sections) != 0 {
 		t.Errorf("Parse({}) = %+v, %v, want an empty registry and no error", r, err)

@@ -30,8 +30,8 @@ func Example() {
 	// AGENTS.md#Style: 5 tokens
 }
 
-// framedPrompts returns one prompt with file for each agent. A frame is the text that an agent writes before and after
-// a rules file.
+// framedPrompts returns a prompt for each agent, with the rules file in the agent's frame. A frame is the text that an
+// agent writes before and after a rules file.
 func framedPrompts(file string) map[string]string {
 	return map[string]string{
 		"claude-code": "<system-reminder>\nAs you answer the user's questions, you can use the following context:\n# claudeMd\nCodebase and user instructions are shown below. Be sure to adhere to these instructions.\n\nContents of /shop/CLAUDE.md (project instructions, checked into the codebase):\n\n" + file + "\n\n# currentDate\nToday's date is 2026-11-01.\n\n      IMPORTANT: this context may or may not be relevant to your tasks.\n</system-reminder>\n",
@@ -120,7 +120,7 @@ func TestFindReadsFilesInCapturedRequests(t *testing.T) {
 		"claude":   {"/home/x/.claude/CLAUDE.md", "/shop/CLAUDE.md", "/shop/docs/more.md", "/shop/.claude/rules/style.md", "/shop/CLAUDE.local.md"},
 		"cline":    {".clinerules/home.md", ".clinerules/home2.md", ".clinerules/one.md", ".clinerules/two.md", "AGENTS.md"},
 		"codex":    {"~/.codex/AGENTS.md", "/shop/AGENTS.md"},
-		"continue": {"AGENTS.md"}, // joins all files without names
+		"continue": {"AGENTS.md"}, // Continue joins all files, and omits their names
 		"copilot":  {"copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", "copilot-instructions.md", ".instructions.md"},
 		"opencode": {"/home/x/.config/opencode/AGENTS.md", "/shop/AGENTS.md"},
 		"pi":       {"/home/x/.pi/agent/AGENTS.md", "/shop/AGENTS.md"},
@@ -224,12 +224,12 @@ func TestHashIgnoresLineEndingsAndTrailingBlanks(t *testing.T) {
 	one := rules.Hash("## A\n\n- x\n- y")
 	for _, same := range []string{"## A\r\n\r\n- x\r\n- y\r\n", "\n## A  \n\n\n- x\t\n- y\n\n"} {
 		if rules.Hash(same) != one {
-			t.Errorf("Hash(%q) differs from the first text's hash", same)
+			t.Errorf("Hash(%q) differs from the original section's hash, want the same hash", same)
 		}
 	}
 	for _, other := range []string{"## A\n- x\n- y", "## A\n\n- x\n- y.", "## A\n\n - x\n- y"} {
 		if rules.Hash(other) == one {
-			t.Errorf("Hash(%q) equals the first text's hash", other)
+			t.Errorf("Hash(%q) equals the original section's hash, want another hash", other)
 		}
 	}
 }
@@ -262,7 +262,7 @@ func TestLocateFindsWholeLines(t *testing.T) {
 	}
 }
 
-// A text in several sections has several places.
+// Locate returns several places for a text that occurs in several sections.
 func TestLocateFindsSectionsInRandomFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"# A", "## B", "### C", "- a", "* b", "1. c", "text", "  more", "", "", "```", "é 𝄞", "==="}
@@ -287,7 +287,7 @@ func TestLocateFindsSectionsInRandomFiles(t *testing.T) {
 	}
 }
 
-// The words forbid something, or are about secrets, production or deleting.
+// FindProhibition searches for words that forbid something, or that are about secrets, production or deletion.
 func TestFindProhibitionReturnsFirstMatchingWord(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"Never push to main.", "never"},

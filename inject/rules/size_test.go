@@ -51,7 +51,7 @@ func TestScanTimeIsLinear(t *testing.T) {
 			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
 			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
 			if files := scan.Files(); len(files) != 1 || len(files[0].Sections) != n || files[0].Sections[1].Sessions != 2 {
-				t.Errorf("got %d files, want 1 file with %d sections, with section 1 in 2 sessions", len(files), n)
+				t.Errorf("got %d files, want 1 file with %d sections, the second of which is in 2 sessions", len(files), n)
 			}
 		}
 	}

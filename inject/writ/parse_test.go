@@ -82,7 +82,7 @@ func TestParseReportsInvalidCommands(t *testing.T) {
 		}
 	}
 	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Problem != "" {
-		t.Errorf("maximum size lesson: Parse = %+v, want one command without a problem", got)
+		t.Errorf("lesson of the maximum size: Parse = %+v, want one command without a problem", got)
 	}
 	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Problem == "" || got[6].Problem != "" {
 		t.Errorf("twenty commands: Parse = %+v, want %d commands, the last with a problem", got, writ.MaxCommands)
