@@ -10,7 +10,7 @@ import (
 	"precept/inject/bank"
 )
 
-// lossyTally stores each batch. With loseAnswer, it then returns an error, as if the response was lost.
+// lossyTally stores each batch. With loseAnswer, it then returns an error, as if the response had been lost.
 type lossyTally struct {
 	loseAnswer bool
 	batches    map[string]map[string]bank.Consultation
@@ -36,8 +36,8 @@ func (l *lossyTally) Consultations(_ context.Context, slugs []string) (map[strin
 	return out, nil
 }
 
-// A batch without a response is sent again under the same name, so the tally counts the batch once. Replicas use
-// different batch names.
+// If a batch gets no response, the counter sends the batch again under the same name, so that the tally counts the
+// batch only once. Replicas use different batch names.
 func TestConsultationsInRetriedBatchCountOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
 	tally := &lossyTally{batches: map[string]map[string]bank.Consultation{}}

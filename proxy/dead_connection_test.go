@@ -145,7 +145,7 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// An upstream that resets an HTTP/2 stream has sent valid HTTP.
+// A reset of an HTTP/2 stream is valid HTTP, so precept must not call the upstream's response malformed.
 func TestUpstreamResetIsNotReportedAsMalformed(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))

@@ -142,8 +142,8 @@ func TestEachAPIStreamIsForwardedAndStored(t *testing.T) {
 	}
 }
 
-// A delta request contains only new items, because the provider keeps the history. precept finds loops in the earlier
-// replies' calls.
+// A delta request contains only new items, because the provider keeps the history. precept therefore detects loops from
+// the calls in earlier replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
@@ -167,7 +167,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 			t.Errorf("turn %d: session = %s, want %s", turn, got, session)
 		}
 		if strings.Contains(list, "[one]") {
-			t.Errorf("turn %d: list = %s, want no [one], which the first request contains", turn, list)
+			t.Errorf("turn %d: list = %s, want no [one], because the first request already contained this lesson", turn, list)
 		}
 		if strings.Contains(list, "[LOOP DETECTED] The call bash") {
 			warned++

@@ -48,7 +48,7 @@ func (s *nameServer) serve(c net.PacketConn) {
 	}
 }
 
-// While the name has no reachable address, the proxy responds with 502.
+// While the upstream's host name has no reachable address, the proxy responds with 502.
 func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	names := &nameServer{}
 	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

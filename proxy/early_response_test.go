@@ -28,7 +28,7 @@ func dial(t *testing.T, base string) *sender {
 	return &sender{c, bufio.NewReader(c)}
 }
 
-// The upstream responds before it has read the body. The proxy must not read the rest of the body as a further request.
+// The upstream responds before it has read the body. The proxy must not read the rest of the body as another request.
 func TestEarlyResponseReachesSendingClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, tc := range map[string]struct{ head, sent string }{
@@ -110,7 +110,7 @@ func TestStreamStartsBeforeBodyEnds(t *testing.T) {
 	}
 }
 
-// A client that sends Expect: 100-continue gets the upstream's 100 or refusal.
+// A client that sends Expect: 100-continue gets either the upstream's status 100 or the upstream's refusal.
 func TestExpectIsForwardedToUpstream(t *testing.T) {
 	for status, firstResponse := range map[int]string{
 		401: "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",

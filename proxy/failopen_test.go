@@ -33,7 +33,7 @@ func (bb blockedBackend) Write(ctx context.Context, b session.Batch) error {
 	}
 }
 
-// When the store accepts writes again, all exchanges are written.
+// When the store accepts writes again, precept writes all exchanges.
 func TestHangingStoreDoesNotDelayTurns(t *testing.T) {
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db"), Now: time.Now})
 	if err != nil {
@@ -68,7 +68,7 @@ func (failingBackend) Exchanges(context.Context, string, session.ID) ([]sample.E
 	return nil, errors.New("broken")
 }
 
-// Requests still get lessons, and /readyz responds with 200. Feedback gets a 503.
+// With a failing store, requests still get lessons, and /readyz responds with 200. Feedback gets a 503.
 func TestRequestsWithFailingStore(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixtureOn(t, up, failingBackend{}, newBook(t, "one: alpha"), injectAll())

@@ -17,8 +17,8 @@ import (
 	"precept/store/storetest"
 )
 
-// With bandit.epsilon 0.2, a fifth of the sessions get no lesson. The second turn and the stored exchange have the same
-// decision.
+// With bandit.epsilon 0.2, a fifth of the sessions get no lesson. A session's second turn and stored exchange follow
+// the first turn's decision.
 func TestWithheldShareIsEpsilon(t *testing.T) {
 	const sessions, withSecondTurn, workers = 1500, 100, 8
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

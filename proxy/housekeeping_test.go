@@ -93,7 +93,8 @@ func TestHousekeepingRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// A user can also ask for tags, and an agent can send the history in one message.
+// A user's own request can also ask for tags, and an agent can send the whole history in one message. Such requests are
+// turns, not side requests.
 func TestRequestsSimilarToHousekeepingAreTurns(t *testing.T) {
 	lines := "Human: " + chatQuestion + "\nAI: " + chatAnswer
 	for name, text := range map[string]string{

@@ -51,7 +51,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	}
 	for i := range 2 {
 		if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
-			t.Errorf("request %d below limits.inspect_total_bytes has no lesson", i)
+			t.Errorf("request %d below limits.inspect_total_bytes: the upstream got no lesson, want one", i)
 		}
 	}
 	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // with a known, then an unknown length
@@ -68,7 +68,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 		t.Errorf("request body bytes in memory after all requests = %d, want 0", n)
 	}
 	if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
-		t.Error("request after all bodies were released has no lesson")
+		t.Error("request after all other bodies were released: the upstream got no lesson, want one")
 	}
 	all.Wait()
 }
@@ -94,7 +94,7 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	}
 	for i := range 2 {
 		if got := sendBody(below); !strings.Contains(got, "- [one]") {
-			t.Errorf("request %d below limits.inspect_total_bytes has no lesson", i)
+			t.Errorf("request %d below limits.inspect_total_bytes: the upstream got no lesson, want one", i)
 		}
 	}
 	if got := sendBody(above); got != above {
@@ -122,7 +122,7 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 	}
 }
 
-// The limit is limits.requests. Health checks still get an answer.
+// If limits.requests requests are in progress, the proxy refuses other requests. Health checks still get an answer.
 func TestRequestsAboveLimitAreRefused(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.requests": "3"})

@@ -62,7 +62,7 @@ func firstCallID(t *testing.T, reply []byte) string {
 	return id
 }
 
-// findCall works like firstCallID, for goroutines, which must not call t.Fatal.
+// findCall works like firstCallID, but returns an error. Goroutines use findCall, because they must not call t.Fatal.
 func findCall(reply []byte) (string, error) {
 	var r struct {
 		Choices []struct {
@@ -79,7 +79,7 @@ func findCall(reply []byte) (string, error) {
 	return r.Choices[0].Message.ToolCalls[0].ID, nil
 }
 
-// messagesJSON returns the message list without the closing bracket, so that a later list can begin with the list.
+// messagesJSON returns the message list without the closing bracket, so that a longer list begins with the same bytes.
 func messagesJSON(t *testing.T, body []byte) string {
 	t.Helper()
 	var r struct{ Messages json.RawMessage }
@@ -89,7 +89,7 @@ func messagesJSON(t *testing.T, body []byte) string {
 	return strings.TrimSuffix(string(r.Messages), "]")
 }
 
-// The twenty turns have three lessons, a loop warning and two restarts.
+// During the twenty turns, the agent gets three lessons and a loop warning, and the proxy restarts twice.
 func TestTwentyTurnsExtendPreviousMessages(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestTwentyTurnsExtendPreviousMessages(t *testing.T) {
 	}
 }
 
-// A request after a failed equal request is a retry, and continues the session.
+// A request that equals a failed earlier request is a retry, and continues the failed request's session.
 func TestEqualFirstRequestsStartTwoSessions(t *testing.T) {
 	var fail atomic.Bool
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -248,7 +248,7 @@ func TestFeedbackIsJoinedByEachID(t *testing.T) {
 	_, b := f.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
 	var bulk []map[string]any
 	if err := json.Unmarshal(b, &bulk); err != nil || len(bulk) != 2 || bulk[0]["status"] != "joined" || bulk[1]["error"] == nil {
-		t.Errorf("one valid and one invalid entry: got body %s, want one joined and one error", b)
+		t.Errorf("one valid and one invalid entry: got body %s, want one \"joined\" result and one error", b)
 	}
 	eventually(t, func() bool { return f.learned.Samples.Load() > 0 && f.learned.Closed.Load() == 1 })
 	f.stop()
@@ -276,7 +276,7 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	checkNotOnDisk(t, f, "zanzibar", "quiet", "[one]")
 }
 
-// The value counts as off, and is logged once.
+// An unknown Precept-Learn value counts as off, and precept logs the value once.
 func TestUnknownPreceptLearnValueStoresNothing(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()

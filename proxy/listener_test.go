@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// The oldest connection has a request in progress, so it stays open.
+// To accept a connection above the limit, the listener closes the longest idle connection. The oldest connection stays
+// open, because a request is in progress on this connection.
 func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 	finish := make(chan struct{})
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -52,11 +53,11 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 	eventually(t, func() bool { return idleConnections(listener) == 3 })
 	dial("/once", "") // the fifth connection, one above the limit
 	if b, err := first.ReadByte(); err == nil {
-		t.Errorf("longest idle connection: read %q, want it closed", b)
+		t.Errorf("longest idle connection: read %q, want a closed connection", b)
 	}
 	dial("/once", "")
 	if _, err := io.ReadAll(second); err != nil {
-		t.Errorf("second longest idle connection: read error %v, want it closed", err)
+		t.Errorf("second longest idle connection: read error %v, want a closed connection", err)
 	}
 	close(finish)
 	if b, err := io.ReadAll(busy); err != nil || !strings.Contains(string(b), "end") {

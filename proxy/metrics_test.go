@@ -44,7 +44,7 @@ func TestFailOpenHasSeriesForEachStep(t *testing.T) {
 		m.FailedOpen(step)
 	}
 	if n := testutil.CollectAndCount(m.Series("fail_open")); n != series || n != len(label.Steps()) {
-		t.Errorf("got %d series at startup, %d after each step failed, want %d both times", series, n, len(label.Steps()))
+		t.Errorf("got %d series at startup and %d after each step failed, want %d both times", series, n, len(label.Steps()))
 	}
 }
 

@@ -69,7 +69,7 @@ func addTracer(t *testing.T, f *fixture, sample float64) (stop func() []*otlp.Sp
 	}
 }
 
-// spanAttributes returns a span's attributes as texts. In a list, each value ends with a semicolon.
+// spanAttributes returns a span's attributes as strings. In a list, each value ends with a semicolon.
 func spanAttributes(s *otlp.Span) map[string]string {
 	out := map[string]string{}
 	for _, kv := range s.GetAttributes() {
@@ -152,7 +152,7 @@ func TestOptedOutTurnSpanHasNoIDs(t *testing.T) {
 	}
 }
 
-// A request that is not JSON is not an error for the span if the upstream answers.
+// If the upstream answers a request that is not JSON, the span has no error.
 func TestFailedTurnSpanHasErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// A panic before the response has started causes a 503. A later panic cuts the response.
+// If the handler panics before the response has started, the client gets a 503. A later panic cuts off the response.
 func TestHandlerPanicEndsRequest(t *testing.T) {
 	f := newDefaultFixture(t, newUpstream(t, nil))
 	srv := httptest.NewUnstartedServer(f.WithMiddleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

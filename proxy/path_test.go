@@ -33,7 +33,7 @@ func endpoints() []endpoint {
 		{"HEAD", "/healthz", "", 200},
 		{"GET", "/readyz", "", 200},
 		{"HEAD", "/readyz", "", 200},
-		// Invalid requests can also contain feedback, so precept does not forward them.
+		// An invalid feedback request can still contain feedback, so precept does not forward such a request.
 		{"PUT", "/v1/feedback", feedbackBody, 405},
 		{"GET", "/v1/feedback", "", 405},
 		{"POST", "/v1/feedback/s", feedbackBody, 404},
@@ -136,8 +136,8 @@ func TestFeedbackFromOptedOutAgentIsIgnored(t *testing.T) {
 	}
 }
 
-// In the path of an API that precept knows, precept removes repeated and trailing slashes. In other paths, it removes
-// only the repeated slashes before and after /v1.
+// In the path of an API that precept knows, precept removes repeated and trailing slashes. In other paths, precept
+// removes only the repeated slashes before and after /v1.
 func TestSlashesInForwardedPath(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newDefaultFixture(t, up)

@@ -104,7 +104,8 @@ func TestAzureDeploymentIsStoredAsModel(t *testing.T) {
 	}
 }
 
-// precept removes a repetition only if the repeated path is a known base path or API path.
+// If a known base path or API path occurs twice in a row, precept forwards it only once. The first occurrence can be at
+// the end of the upstream's URL.
 func TestRepeatedBasePathIsSentOnce(t *testing.T) {
 	for _, tc := range []struct{ upstream, requested, want string }{
 		{"https://a/v1", "/v1/v1/models", "/v1/models"},

@@ -121,8 +121,9 @@ func TestSubAgentWithParentNameSharesUnit(t *testing.T) {
 	}
 }
 
-// A sub-agent that the agent's headers declare has a separate session in the parent's unit, even with the parent's
-// tools and history (Codex forks the history). The inherited history keeps the parent's blocks.
+// A sub-agent declared in the request headers gets a separate session in the parent's unit, even if the request has the
+// parent's tools and history (Codex copies the history to a sub-agent). The copied history keeps the blocks that
+// precept inserted for the parent.
 func TestDeclaredSubAgentsShareUnit(t *testing.T) {
 	for _, tc := range []struct {
 		agent     string
@@ -190,7 +191,7 @@ func TestDeclaredSubAgentsShareUnit(t *testing.T) {
 	}
 }
 
-// The sub-agent may continue the history of the opted-out parent.
+// A sub-agent may have copied the history of its opted-out parent, so precept does not store the sub-agent either.
 func TestDeclaredSubAgentOfOptedOutParentIsNotStored(t *testing.T) {
 	f := newFixture(t, newUpstream(t, newModel(t)), "", newBook(t, "one: alpha"), injectAll())
 	for parent, learn := range map[string]string{"quiet": "off", "open": "on"} {
@@ -342,8 +343,8 @@ func TestRunWithOptedOutMembers(t *testing.T) {
 	}
 }
 
-// The upstream refuses the first member's request with a lesson. precept notes the refusal in the run's record, but
-// other members still get lessons.
+// The upstream refuses the first member's request because of the inserted lesson. precept notes the refusal in the
+// run's record, but other members still get lessons.
 func TestRefusedMemberMarksRunRefused(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

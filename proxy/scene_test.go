@@ -33,8 +33,7 @@ func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 	return s
 }
 
-// ask sends a chat request with the messages in list and further body members, and returns the messages at the
-// upstream.
+// ask sends a chat request with the messages in list and other body members, and returns the messages at the upstream.
 func (s *scene) ask(reply string, list []obj, members ...obj) []string {
 	s.t.Helper()
 	s.reply = reply
@@ -101,7 +100,7 @@ func (s *scene) checkText(name string, list []string, text string, want ...int) 
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		s.t.Errorf("%s: messages with %s = %v, want %v; all messages: %s", name, text, got, want, list)
+		s.t.Errorf("%s: indices of the messages with %s = %v, want %v; all messages: %s", name, text, got, want, list)
 	}
 }
 
@@ -154,12 +153,13 @@ func TestFirstRequestWithHistoryGetsLesson(t *testing.T) {
 		t.Errorf("second turn: session = %q, want %q", s.session, name)
 	}
 
-	// Messages before the last user message can belong to an example, so precept does not match them.
+	// Messages before the last user message can belong to an example, so precept does not match lessons against these
+	// messages.
 	exampleList := s.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please fix the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
 	s.checkText("request with an example conversation", exampleList, "[one]")
 }
 
-// The framework smolagents inserts a plan and a further user message after the task.
+// The framework smolagents inserts a plan and another user message after the task.
 func TestTaskBeforePlanIsMatched(t *testing.T) {
 	s := newScene(t, []string{"one: fix the build"}, nil)
 	part := func(role, text string) obj {
@@ -226,8 +226,8 @@ func TestCallsWithoutIDsKeepSession(t *testing.T) {
 	}
 }
 
-// Some programs insert retrieved documents into the first message of each request. Texts or calls from earlier replies
-// identify the session.
+// Some programs insert retrieved documents into the first message of each request. precept then finds the session by
+// texts or calls from earlier replies.
 func TestRewrittenFirstMessageKeepsSession(t *testing.T) {
 	answerText := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// The provider's conversation object contains the lesson, so a repeated message gets no second lesson.
+// The conversation object at the provider already contains the lesson, so a repeated message does not get the lesson
+// again.
 func TestConversationObjectKeepsSession(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: continue"), injectAll())

@@ -49,8 +49,8 @@ func sideRequests() map[string][]obj {
 	}
 }
 
-// sendConversation sends two turns, and returns the first turn's session name. With tools, the second turn must have
-// the same session.
+// sendConversation sends two turns, and returns the first turn's session name. If the conversation has tools, the
+// second turn must continue the first turn's session.
 func sendConversation(t *testing.T, f *fixture, header http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
@@ -116,7 +116,8 @@ func TestFrameworkSideRequestsAreForwardedUnchanged(t *testing.T) {
 	}
 }
 
-// Frameworks ask for JSON or for a call that stores facts. A second side request can quote only the reply to the first.
+// In a side request, a framework requires JSON, or a tool call that stores facts. A second side request can quote only
+// the reply to the first side request.
 func TestStructuredSideRequestsAreForwardedUnchanged(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
@@ -199,7 +200,7 @@ func TestSessionContinuesFromSideRequestSummary(t *testing.T) {
 	}
 }
 
-// After a restart, precept knows the conversation again once the agent sends the next turn.
+// After a restart, precept recognizes a quoted conversation only once the agent has sent the conversation's next turn.
 func TestSideRequestIsRecognizedAfterRestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"

@@ -69,7 +69,7 @@ func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 		}
 		sub, subLessons := send("You search.", question, h)
 		if sub.Unit.ID != lead.Identity.ID.String() || lessons != subLessons {
-			t.Errorf("case %d: sub-agent: unit = %q, lessons = %s, want %s, %s as for the caller", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
+			t.Errorf("case %d: sub-agent: unit = %q, lessons = %s, want unit %s and lessons %s, as for the calling session", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
 		}
 		outcomes[lessons]++
 		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
@@ -78,7 +78,7 @@ func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 			t.Errorf("opted-out session's sub-agent: unit = %q, want none", optedOut.Unit.ID)
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
-			t.Errorf("task from no tool call: unit = %q, Excluded = %t, want no unit and false", other.Unit.ID, other.Assignment.Excluded)
+			t.Errorf("task that no tool call contains: unit = %q, Excluded = %t, want no unit and false", other.Unit.ID, other.Assignment.Excluded)
 		}
 	}
 	if len(outcomes) < 2 {

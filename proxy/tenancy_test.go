@@ -30,7 +30,8 @@ func storedExchanges(t *testing.T, f *fixture, name string) map[string][]sample.
 	return storedExchangesIn(t, f, session.NamespaceSession, name)
 }
 
-// storedExchangesIn works like storedExchanges, for a session name from a different source, such as an agent's header.
+// storedExchangesIn works like storedExchanges, but for a session name from another namespace, such as an agent's
+// header.
 func storedExchangesIn(t *testing.T, f *fixture, space session.Namespace, name string) map[string][]sample.Exchange {
 	t.Helper()
 	f.stop()
@@ -103,7 +104,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	secondAgent.addCall(firstCallID(t, f.chat(t, secondKey, secondAgent.body())), "make x", failure)
 	secondResponse, _ := f.send(t, "POST", chatPath, secondKey, secondAgent.body())
 	if strings.Contains(string(up.lastRequest(t).body), "[LOOP DETECTED]") {
-		t.Error("one key's loop causes a warning for a different key")
+		t.Error("a loop of the first key causes a warning for another key, want none")
 	}
 	if res.Header.Get("Precept-Request-Id") == secondResponse.Header.Get("Precept-Request-Id") {
 		t.Errorf("two requests have the same id %s", secondResponse.Header.Get("Precept-Request-Id"))

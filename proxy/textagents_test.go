@@ -33,8 +33,8 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	// newAgent returns an agent that writes calls in callFormat and results in resultFormat. In step 1, the result has
-	// the text passed instead of failed.
+	// newAgent returns an agent that writes calls in callFormat and results in resultFormat. The result says "passed"
+	// in step 1, and "failed" in all other steps.
 	newAgent := func(name, callFormat, resultFormat, failed, passed string) textAgent {
 		return textAgent{
 			name: name, task: "Please fix the build",
@@ -161,7 +161,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 				previous, session = got, s.session
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(strings.Join(got, "\n"), text); n != want {
-						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
+						t.Errorf("step %d: got %s %d times, want %d times; text at the upstream: %s", i, text, n, want, got)
 					}
 				}
 				if i == 3 && !strings.Contains(got[len(got)-1], "[END LOOP DETECTED]") {
@@ -199,7 +199,7 @@ func TestBlocksKeepPositionsInTrajectory(t *testing.T) {
 		previous, session = withoutTail, s.session
 		for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 			if n := strings.Count(got, text); n != want {
-				t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
+				t.Errorf("step %d: got %s %d times, want %d times; text at the upstream: %s", i, text, n, want, got)
 			}
 		}
 		if i > 2 && !strings.Contains(got, `[[ ## observation_2 ## ]]\n[LOOP DETECTED]`) {
@@ -251,7 +251,7 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 				session, before = s.session, strings.TrimSuffix(withoutReminder, `","role":"user"}`)
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(got, text); n != want {
-						t.Errorf("step %d: %s occurs %d times, want %d: %s", i, text, n, want, got)
+						t.Errorf("step %d: got %s %d times, want %d times; text at the upstream: %s", i, text, n, want, got)
 					}
 				}
 				if i > 0 && !strings.Contains(got, `Observation:Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation:[LOOP DETECTED]`) {

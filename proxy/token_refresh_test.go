@@ -29,7 +29,8 @@ func parseMessages(t *testing.T, body []byte) []json.RawMessage {
 	return v.Messages
 }
 
-// Forty agents without a session header change tokens after three turns. The lessons stay in the first turn's messages.
+// Forty agents send no session header, and change their tokens after three turns. The lessons stay in the messages of
+// the first turn.
 func TestRefreshedTokenKeepsSession(t *testing.T) {
 	const conversations, turns, turnsPerToken = 40, 5, 3
 	opaque := func(owner, issued int) string { return fmt.Sprintf("ya29.a0AfH6SM-%d-%d", owner, issued) }
@@ -120,17 +121,17 @@ func TestAnswerTextIdentifiesSession(t *testing.T) {
 	}
 	opaque := sessionFor("one", "Why does the parser fail?")
 	if sessionFor("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
-		t.Error("a request with a different key continues the session")
+		t.Error("a request with a different key continues the session, want a new one")
 	}
 	if sessionFor("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
-		t.Error("the next request with the same key starts a new session")
+		t.Error("the next request with the same key starts a new session, want the existing one")
 	}
 	signed := sessionFor(jwt("i", "s", 1), "Why does the lexer fail?")
 	if sessionFor(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
-		t.Error("a request with a different subject's token continues the session")
+		t.Error("a request with a token of a different subject continues the session, want a new one")
 	}
 	if sessionFor(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
-		t.Error("the next request with the same subject's refreshed token starts a new session")
+		t.Error("the next request with a refreshed token of the same subject starts a new session, want the existing one")
 	}
 }
 

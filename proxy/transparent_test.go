@@ -58,7 +58,8 @@ func TestUnusualBodyIsForwardedByteForByte(t *testing.T) {
 	})
 }
 
-// The upstream can check a digest or a signature over the body. A signature can also cover Accept-Encoding.
+// precept forwards a body with a digest or a signature unchanged, because the upstream can check it. precept also keeps
+// Accept-Encoding, because a signature can cover this header.
 func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
 	const body = `{"messages":[{"role":"user","content":"alpha"}]}`
 	up := newUpstream(t, newModel(t))
@@ -85,7 +86,7 @@ func TestSignedBodyIsForwardedUnchanged(t *testing.T) {
 		res, _ := f.send(t, "POST", chatPath, http.Header{tc.header: {tc.value}, "Accept-Encoding": {"gzip"}}, body)
 		got := up.lastRequest(t)
 		if isUnchanged := string(got.body) == body; isUnchanged != tc.isSigned || (res.Header.Get("Precept-Skip") == "signed") != tc.isSigned {
-			t.Errorf("%s %s: body unchanged = %v, Precept-Skip = %q, want an unchanged body and \"signed\": %v", tc.header, tc.value, isUnchanged, res.Header.Get("Precept-Skip"), tc.isSigned)
+			t.Errorf("request with %s: %s: got body unchanged = %v, Precept-Skip = %q, want an unchanged body and Precept-Skip \"signed\" = %v", tc.header, tc.value, isUnchanged, res.Header.Get("Precept-Skip"), tc.isSigned)
 		}
 		if tc.isSigned {
 			signed++
@@ -209,7 +210,7 @@ func TestUpstreamStatusIsForwarded(t *testing.T) {
 		f := newDefaultFixture(t, up)
 		res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		if res.StatusCode != tc.code || string(body) != tc.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != tc.contentType && tc.contentType != "" {
-			t.Errorf("upstream status %d: the client got status %d, body %q, headers %v, want body %q, Retry-After 7 and Content-Type %q", tc.code, res.StatusCode, body, res.Header, tc.body, tc.contentType)
+			t.Errorf("upstream status %d: the client got status %d, body %q, headers %v, want the upstream's status, body %q, Retry-After 7 and Content-Type %q", tc.code, res.StatusCode, body, res.Header, tc.body, tc.contentType)
 		}
 		if up.requestCount() != 1 {
 			t.Errorf("upstream status %d: the upstream got %d requests, want 1", tc.code, up.requestCount())
@@ -406,7 +407,8 @@ func TestChunkedBodyAndTrailerAreForwarded(t *testing.T) {
 	}
 }
 
-// net/http refuses to send some trailers. Trailers with the prefix Precept- belong to precept.
+// precept drops the trailers that net/http refuses to send. It also drops trailers with the prefix Precept-, which only
+// precept itself may send.
 func TestForbiddenTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())

@@ -115,10 +115,10 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			}
 			sendRequest(f)
 			next.waitForOpen(t, 1)
-			old.waitForOpen(t, 1) // the request in flight keeps the connection
+			old.waitForOpen(t, 1) // the request in progress keeps the connection open
 			close(old.release)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
-				t.Errorf("response to the request in flight = %q, %v, want \"first, last\"", rest, err)
+				t.Errorf("response to the request in progress = %q, %v, want \"first, last\"", rest, err)
 			}
 			old.waitForOpen(t, 0)
 

@@ -93,7 +93,7 @@ func TestSideRequestsInNamedSession(t *testing.T) {
 		{"second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
 	} {
 		if skip := send(tc.body); strings.HasPrefix(skip, "side:") != tc.side {
-			t.Errorf("%s: Precept-Skip = %q, want prefix side: %t", tc.name, skip, tc.side)
+			t.Errorf("%s: Precept-Skip = %q, want the prefix \"side:\" = %t", tc.name, skip, tc.side)
 		}
 	}
 	x := storedExchangesIn(t, f, session.NamespaceXSession, "ses_side")["default"]

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Otherwise the kernel accepts megabytes for a client that reads slowly, and the next write waits for minutes.
+// The listener sets TCP_NOTSENT_LOWAT on each connection. Otherwise the kernel would accept megabytes for a client that
+// reads slowly, and the next write would wait for minutes.
 func TestListenerLimitsUnsentBytes(t *testing.T) {
 	inner, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -48,8 +48,8 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 	for name, tc := range map[string]struct {
 		head     string // request line without HTTP/1.1, and headers
 		body     string
-		wantLine string // expected request line, "" for ReverseProxy's
-		wantPart string // expected part of the status and the body, "" for ReverseProxy's
+		wantLine string // expected request line; "" means the same line as from ReverseProxy
+		wantPart string // expected part of the status and the body; "" means the same response as from ReverseProxy
 	}{
 		"repeated slashes":        {head: "GET /v1/files//models///x/"},
 		"escaped slash":           {head: "GET /v1/files/a%2fb%2F..%2Fc"},

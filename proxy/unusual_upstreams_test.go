@@ -104,7 +104,7 @@ func TestUnusualUpstreamsMatchReverseProxy(t *testing.T) {
 	}
 }
 
-// checkSameReply compares a reply with the text want, or with the plain proxy's reply if want is empty.
+// checkSameReply checks that a reply begins with want or, if want is empty, equals the plain proxy's reply.
 func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain func() clientReply) {
 	t.Helper()
 	if want != "" {
@@ -188,8 +188,8 @@ func TestUnusualHTTP2UpstreamsMatchReverseProxy(t *testing.T) {
 	}
 }
 
-// The upstream sends a second response after each response. This surplus must not answer the next request on the
-// connection. The next request can fail, and often does on machines with many cores.
+// The upstream sends a second, unrequested response after each response. The proxy must not use it as the answer to the
+// next request on the connection. The next request may fail, and often does on machines with many cores.
 func TestSurplusBytesNeverAnswerAnotherRequest(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		u := newRawUpstream(t, secure, func(_ int, c net.Conn, r *http.Request) bool {

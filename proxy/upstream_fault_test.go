@@ -11,8 +11,8 @@ import (
 	"precept/proxy/hooks"
 )
 
-// An outage ends with the first answer. Within a minute after an outage, only three failures in a row count as the next
-// outage.
+// An outage ends with the upstream's first answer. Within the next minute, a new outage begins only after three
+// failures in a row.
 func TestFailingUpstreamIsLoggedOncePerMinute(t *testing.T) {
 	up, err := newTarget("default", "http://user:secret@127.0.0.1:9/v1")
 	if err != nil {
@@ -70,7 +70,7 @@ func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 	}
 }
 
-// Only five outages in a minute are logged. The next log line counts the outages that were not logged.
+// precept logs at most five outages in a minute. The next log line contains the number of outages that were not logged.
 func TestOutageStartAndEndAreLogged(t *testing.T) {
 	up, err := newTarget("default", "http://127.0.0.1:9/v1")
 	if err != nil {

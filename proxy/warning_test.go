@@ -23,7 +23,7 @@ func TestStoredLoopWarningIsRedacted(t *testing.T) {
 	}
 	f.chat(t, header, a.body())
 	if !strings.Contains(string(up.lastRequest(t).body), "LOOP DETECTED") {
-		t.Fatal("request after four equal failures has no loop warning")
+		t.Fatal("request after four equal failures: the upstream got no loop warning, want one")
 	}
 	f.stop()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(f.dir, "precept.db"), Now: time.Now})

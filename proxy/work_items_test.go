@@ -83,13 +83,14 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1b"`); got.code != 202 || got.Session != "b" {
 		t.Errorf("longer hash: got %+v, want session b", got)
 	}
-	f.sendCommandTurns(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // the short second hash
+	f.sendCommandTurns(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a shorter hash of session b's commit
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(got.Sessions, []string{"c", "b"}) {
 		t.Errorf("commit with different hash lengths in two sessions: got %+v, want sessions c and b", got)
 	}
 }
 
-// Feedback rates the newest twenty sessions, or the run once.
+// Feedback on a work item rates the twenty newest sessions with the item. If these sessions belong to a run, feedback
+// rates the run once.
 func TestFeedbackOnWorkItemRatesNewestSessions(t *testing.T) {
 	f := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {

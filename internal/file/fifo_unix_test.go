@@ -14,7 +14,8 @@ import (
 	"precept/internal/file"
 )
 
-// Opening a named pipe waits for a writer, and a read from a device might never end.
+// Read refuses named pipes, because opening a pipe waits for a writer, and devices, because a read from a device might
+// never end.
 func TestReadRefusesPipesAndDevices(t *testing.T) {
 	dir := t.TempDir()
 	inDir := func(name string) string { return filepath.Join(dir, name) }

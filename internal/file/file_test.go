@@ -108,7 +108,7 @@ func TestReadersNeverSeePartialFiles(t *testing.T) {
 	writers.Wait()
 }
 
-// A crash can truncate the last line.
+// A crash can leave an incomplete last line. Append ends this line before it adds another.
 func TestAppendEndsTruncatedLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "made", "log.jsonl")
 	for _, text := range []string{"one\n", "tw", "three\n"} {

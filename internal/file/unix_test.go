@@ -12,7 +12,7 @@ import (
 	"precept/internal/file"
 )
 
-// A new file from root would belong to root, so Replace changes the owner.
+// A file that root creates belongs to root. Replace therefore gives the new file the owner of the old one.
 func TestReplaceByRootKeepsFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can change a file's owner")

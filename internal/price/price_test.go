@@ -8,7 +8,7 @@ import (
 	"precept/internal/price"
 )
 
-// The look-up ignores vendor prefixes. An unknown model has no price.
+// Price ignores a vendor prefix in the model name, and returns false for an unknown model.
 func TestPriceMatchesModelPattern(t *testing.T) {
 	for model, input := range map[string]float64{
 		"gpt-5": 1.25, "gpt-5-2025-08-07": 1.25, "GPT-5-mini": 0.25, "openrouter/anthropic/claude-sonnet-4.5": 3,
@@ -32,7 +32,7 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 	for _, e := range table.Entries {
 		p := e.Price
 		if hasWrites := strings.HasPrefix(e.Pattern, "claude"); hasWrites != (p.Written > p.Input) || hasWrites != (p.WrittenHour > p.Written) {
-			t.Errorf("row %q: got %+v, want Input < Written < WrittenHour for Claude, and no prices for writes otherwise", e.Pattern, p)
+			t.Errorf("row %q: got %+v, want Input < Written < WrittenHour for Claude models, and no cache write prices for other models", e.Pattern, p)
 		}
 		if p.Input <= 0 || p.Cached <= 0 || p.Cached > p.Input || p.Output < p.Input || !price.IsPattern(e.Pattern) || seen[e.Pattern] {
 			t.Errorf("row %q: got %+v, want a valid, unique pattern and 0 < Cached <= Input <= Output", e.Pattern, p)

@@ -8,7 +8,8 @@ import (
 	"precept/internal/redact"
 )
 
-// A secret between < and > must be redacted. A text without these marks, such as prose about passwords, must stay.
+// In these texts, < and > mark a secret that must be redacted. A text without the marks, such as prose about passwords,
+// must stay unchanged.
 func TestSecretNextToNameIsRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
@@ -33,7 +34,7 @@ func TestSecretNextToNameIsRedacted(t *testing.T) {
 		`ds.setPassword("<hunter22>")`, `b.password("<hunter22>")`, `withToken("<`+key+`>")`, `getPassword("hunter22")`, `password("hunter22")`, `u.findPassword("hunter22")`,
 		`password = "x" -> "hunter22"`, `f() -> "hunter22"`,
 		`{"password":{"sensitive":true,"value":"<hunter22>"}}`, `{"password":{"type":"string"},"user":{"value":"hunter22"}}`, `{"user":{"value":"hunter22"}}`,
-		// the next line
+		// secrets on the line after the name
 		"password:\n<hunter22>\n", "Password:\r\n\r\n    <hunter22>\r\n", "password: |\n  <hunter22>\n", "password: >-\n    <hunter22>", "api_key:\n  <"+key+">\n",
 		"password:\n  type1: string\n", "password:\n  hunter22 and more\n", "password:\n- hunter22\n", "password =\n  hunter22\n", "if password:\n    user1=x2\n", "password: |\n", "secret:\n  name-of-it-1\n", "password:"+strings.Repeat("\n", 60)+"hunter22",
 		// bold, coloured or full-width text, and other alphabets

@@ -78,7 +78,7 @@ func TestIBANIsRedactedOnlyWithCountryLength(t *testing.T) {
 	}
 }
 
-// Letters and digits next to an IBAN prevent a match.
+// A letter or digit directly before or after an IBAN prevents a match.
 func TestIBANIsRedactedInEachSpelling(t *testing.T) {
 	assertMarked(t, "iban",
 		"<DE89370400440532013000>", "<DE89 3704 0044 0532 0130 00>", "<DE89-3704-0044-0532-0130-00>", "(<DE89370400440532013000>)", "<DE89 3704 00440532 0130 00>",
@@ -205,7 +205,7 @@ func TestAdjacentValuesAreRedactedSeparately(t *testing.T) {
 	})
 }
 
-// The prefix of a ClickHouse key, 4b1d, is also hexadecimal.
+// A ClickHouse key begins with 4b1d, but so can a hexadecimal hash.
 func TestHashIsKept(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"s_4b1d3a29139fa339a8e488d43498cba1", "commit 4b1d3a29139fa339a8e488d43498cba1c0ffee00", "4b1d3a29139fa339a8e488d43498cba1c0ffee000a1b2c3d4e5f60718293a4b5 a.tgz"} {

@@ -26,7 +26,7 @@ func newCleanTexts(tb testing.TB) *redact.CleanTexts {
 	return c
 }
 
-// waitForCached waits because the cache admits entries asynchronously.
+// waitForCached redacts text again and again until the cache, which admits entries asynchronously, has the text.
 func waitForCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []byte) {
 	tb.Helper()
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {

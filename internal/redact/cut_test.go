@@ -47,7 +47,7 @@ func TestTruncatedTextRarelyKeepsHalfTheValue(t *testing.T) {
 			}
 		}
 		if shown*100 > total*3 {
-			t.Errorf("%s: TruncatedText kept half the value for %d of %d truncated values, want at most 3%%", m.kind, shown, total)
+			t.Errorf("%s: TruncatedText left at least half of the value in %d of %d truncated texts, want at most 3%%", m.kind, shown, total)
 		}
 	}
 }

@@ -71,7 +71,8 @@ func TestPresignedURLIsRedacted(t *testing.T) {
 	}
 }
 
-// In a list under the name "password", a web form's rules (such as min:8) and messages are kept.
+// Under the name "password", a web form can also have a list of rules (such as min:8) or of error messages. The
+// redactor keeps such lists.
 func TestEachSecretInListIsRedacted(t *testing.T) {
 	token := randomText(24)
 	for in, want := range map[string]string{
@@ -99,7 +100,7 @@ func TestEachSecretInListIsRedacted(t *testing.T) {
 	}
 }
 
-// A public key is kept.
+// The redactor keeps PASETO public keys.
 func TestPASETOAndGoogleKeysAreRedacted(t *testing.T) {
 	body := randomText(80)
 	assertRedacted(t, "secret", "v4.local."+body, "sent v2.local."+body+" x", "v4.public."+body+"."+randomText(20), "v1.public."+body, "k4.secret."+body)

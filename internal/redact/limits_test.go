@@ -80,7 +80,7 @@ func TestCredentialAfterSchemeIsRedacted(t *testing.T) {
 	assertKept(t, "Bearer abcdef1", "Bearer abcdefgh", "Bearer abcdefghijklmnop", "Bearer 1234567", "Bearer\nabcdefg1", "xBearer abcdefg1", "Basic YTpi", "Basic YWJjZGVm", "Basic YQpi!Ojo=", "basic "+strings.Repeat("YWFh", 64)+"YTpi", "Basic dGFiCQk6YQ==")
 }
 
-// The text may have been cut inside the key, so the first half of a key is enough at the end.
+// A text may have been cut inside a key. At the end of a text, half a key is therefore enough for a redaction.
 func TestTruncatedVendorKeyIsRedactedAtTextEnd(t *testing.T) {
 	for prefix, kind := range map[string]string{"ghp" + "_": "github_token", "npm" + "_": "npm_token", "hf" + "_": "huggingface_token", "sk" + "_live_": "stripe_key", "glpat" + "-": "gitlab_token", "xox" + "b-": "slack_token", "AI" + "za": "google_key"} {
 		assertRedacted(t, kind, prefix+randomText(15), "x "+prefix+randomText(40))
@@ -103,7 +103,7 @@ func TestFileNamesAreNotAddresses(t *testing.T) {
 	assertKept(t, "a@b.abcdefghijklmnopqrstuvwxy", "a@b.i", "a@b.i1", "a@b.xn-p1", "@b.io", "+-.@b.io", "a@b.io(", "a@-", "a@b.")
 }
 
-// Texts that only resemble a placeholder may contain values.
+// A text that only resembles a placeholder may contain a value, which must be redacted.
 func TestRedactionPlaceholdersAreKept(t *testing.T) {
 	assertKept(t, "[REDACTED:email:1]", "[REDACTED:url_credentials:1234567]", "password=[REDACTED:secret:1]", "https://[REDACTED:url_credentials:1]@h/", "[REDACTED:abcdefghijklmnopqrstuvwx:1]")
 	for _, text := range []string{"[REDACTED:email:12345678]a@b.io", "[REDACTED:email:]a@b.io", "[REDACTED::1]a@b.io", "[REDACTED:email:1", "[REDACTED:email1]a@b.io", "[REDACTED:Email:1]a@b.io", "[REDACTED:abcdefghijklmnopqrstuvwxy:1]a@b.io"} {
@@ -151,7 +151,7 @@ func TestReplacementsAreCountedByKindUntilDrained(t *testing.T) {
 	}
 }
 
-// Invalid escapes are kept. % in a result stands for the placeholder.
+// JSON keeps invalid escapes. In a result, % stands for the placeholder.
 func TestEscapesAreDecodedBeforeMatching(t *testing.T) {
 	for in, want := range map[string]string{
 		`bob\u0040example.com`: "%", `bob\u0040EXAMPLE.com`: "%", `\u0062ob@example.com`: "%", `bob@example\u002Ecom`: "%", `bob@example\u002ecom`: "%", `\tbob@example.com\f`: `\t%\f`, `\bbob@example.com\b`: `\b%\b`,

@@ -71,7 +71,8 @@ func TestRedactionKeepsJSONStructure(t *testing.T) {
 	})
 }
 
-// sameStructure reports whether two values have the same types and names. If not, path is where they differ.
+// sameStructure reports whether two values have the same types and names. If not, path is the place of the first
+// difference.
 func sameStructure(original, redacted any) (path string, ok bool) {
 	switch o := original.(type) {
 	case map[string]any:
@@ -106,7 +107,7 @@ func sameStructure(original, redacted any) (path string, ok bool) {
 	return "", original == redacted
 }
 
-// A number between < and > must be redacted, and a text without these marks must stay.
+// In these texts, < and > mark a number that must be redacted. A text without the marks must stay unchanged.
 func TestGroupedNumberIsRedactedToLastGroup(t *testing.T) {
 	assertMarked(t, "phone",
 		"tel <030 901820>, 5", "tel <030 901820> / 5", "tel <0171 123 4567> ext. 12", "tel <030 90182>", "tel <030 9018>", "tel 1234567890123456", "<+49 30 901820> 1234567890123", "+49 30 90", "<415-555-0100> 5 6",

@@ -8,7 +8,7 @@ import (
 	"precept/internal/redact"
 )
 
-// A value between < and > must be redacted, and a text without these marks must stay.
+// In these texts, < and > mark a value that must be redacted. A text without the marks must stay unchanged.
 func TestNameValuePairIsRedacted(t *testing.T) {
 	assertMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,

@@ -2,7 +2,7 @@ package redact_test
 
 import "testing"
 
-// A value between < and > must be redacted, and a text without these marks must stay.
+// In these texts, < and > mark a value that must be redacted. A text without the marks must stay unchanged.
 func TestValuesInScriptsAndSentencesAreRedacted(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"

@@ -47,8 +47,8 @@ func leaks(out, value string) bool {
 	return strings.Contains(out, value)
 }
 
-// Every second line in testdata/recall.txt was held out when the rules were written. The log lists the misses in these
-// lines only if HELD is set.
+// The redaction rules were written from every other line in testdata/recall.txt. The lines between were held out. The
+// log lists the misses in the held-out lines only if the environment variable HELD is set.
 func TestMostListedValuesAreRedacted(t *testing.T) {
 	floors := map[string]float64{"vendor": .93, "named": .88, "password": .8, "phone": .95, "pii": .97}
 	type count struct{ found, all int }

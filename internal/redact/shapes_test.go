@@ -26,8 +26,8 @@ func TestSecretIsRecognisedByNameEnding(t *testing.T) {
 	}
 }
 
-// A value between < and > must be redacted, and a text without these marks must stay. A SendGrid key may also be
-// truncated at the end.
+// In these texts, < and > mark a value that must be redacted. A text without the marks must stay unchanged. At the end
+// of a text, a SendGrid key must be redacted even if the key is truncated.
 func TestIncompleteValuesAreKept(t *testing.T) {
 	part := strings.Repeat("a1B2", 4)
 	assertMarked(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")

@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// A value between < and > must be redacted, and a text without these marks must stay.
+// In these texts, < and > mark a value that must be redacted. A text without the marks must stay unchanged.
 func TestSecretIsRedactedUpToDelimiter(t *testing.T) {
 	assertMarked(t, "secret",
 		"PASSWORD=<hunter22xyz>",
@@ -275,7 +275,7 @@ func TestNumbersContinueWithinSession(t *testing.T) {
 		t.Errorf("next exchange: Text = %s, want email:2 and email:1", got)
 	}
 	r.BeginExchange(redact.NewPlaceholderNumbers(numbers.Highest()))
-	numbers.Raise(map[string]int{"email": 1}) // a different replica's older state
+	numbers.Raise(map[string]int{"email": 1}) // older numbers from another replica
 	if highest := numbers.Highest()["email"]; highest != 2 {
 		t.Errorf("after Raise with a lower number: got Highest = %d, want 2", highest)
 	}

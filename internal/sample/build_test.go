@@ -27,7 +27,7 @@ func newScript() *script {
 	return &script{session: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
 
-// addTurn adds an exchange with a request's new items, and the reply.
+// addTurn adds an exchange with the request's new items and the reply.
 func (s *script) addTurn(reply sample.Reply, items ...string) *sample.Exchange {
 	turn := len(s.session.Exchanges) + 1
 	e := sample.Exchange{
@@ -142,7 +142,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	if got := sample.Build(s.session); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
 		t.Errorf("got samples %v, want one complete sample with the text Hello", got)
 	}
-	// A failed turn without a retry is kept.
+	// Build keeps a failed turn that the agent did not retry.
 	s = newScript()
 	s.addTurn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
 	s.addTurn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
@@ -151,7 +151,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	}
 }
 
-// If no items were recorded, two exchanges in one turn are not retries.
+// If the exchanges have no recorded items, Build does not treat two exchanges in one turn as a request and its retry.
 func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 	withoutItems := func(id string) sample.Exchange {
 		return sample.Exchange{ID: id, Session: "s", Turn: 1, At: time.Unix(1e9, 0).UTC(), Outcome: sample.Incomplete}
@@ -168,7 +168,7 @@ func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 	}
 }
 
-// If the recorded judgements do not match the results, Build calls IsFailure.
+// If the judgements recorded in an exchange do not match its results, Build calls IsFailure for the results.
 func TestBuildUsesRecordedJudgements(t *testing.T) {
 	build := func(v *sample.ResultJudgements) (failed any, calls int) {
 		s := newScript()
@@ -180,7 +180,7 @@ func TestBuildUsesRecordedJudgements(t *testing.T) {
 	for name, tc := range map[string]struct {
 		judgements *sample.ResultJudgements
 		failed     int
-		calls      int // calls to IsFailure
+		calls      int // number of calls to IsFailure
 	}{
 		"no judgements":                            {nil, 1, 1},
 		"one failed result":                        {&sample.ResultJudgements{Results: 1, Failed: []int{0}}, 1, 0},
@@ -332,7 +332,7 @@ func TestBuildFindsCorrectedCalls(t *testing.T) {
 				}
 			}
 			if len(fixes) != tc.want || (tc.want > 0 && fixes[0].Input["attempts"] != tc.attempts) {
-				t.Errorf("got corrections %v, want %d with %v attempts", fixes, tc.want, tc.attempts)
+				t.Errorf("got corrections %v, want %d corrections with %v attempts", fixes, tc.want, tc.attempts)
 			}
 			if len(ids) != 1+tc.want {
 				t.Errorf("got ids %v, want %d different ids", ids, 1+tc.want)

@@ -9,8 +9,8 @@ import (
 	"precept/internal/sample"
 )
 
-// A correction is a string, a message, or a list of parts. Other JSON is used as the text. A correction without text is
-// ignored.
+// A correction is a string, a message, or a list of parts. Any other JSON becomes the text of the correction. A
+// correction without text is ignored.
 func TestPreferenceReadsEachCorrectionForm(t *testing.T) {
 	for correction, want := range map[string]string{
 		`"better"`:             "better",

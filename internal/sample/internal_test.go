@@ -1,6 +1,7 @@
 package sample
 
-// Tests use the thresholds, and the text in place of a missing user message.
+// These constants give tests the thresholds for costly calls and slow turns, and the text that replaces a missing user
+// message.
 const (
 	ManyCalls          = minCostlyCalls
 	SlowMS             = slowMS

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Lessons are matched against the user text, which does not include the text that agents add.
+// precept matches lessons against the user text. This text does not include what agents add to the user's words.
 func TestSampleUserTextMatchesWireUserText(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
@@ -207,7 +207,7 @@ func TestEventsIncludeMessagesBeforeFirstRecordedTurn(t *testing.T) {
 	}
 }
 
-// A result without an id belongs to the newest call without an id.
+// A tool result without an id belongs to the newest call without an id.
 func TestCallKeepsFirstResult(t *testing.T) {
 	for id, want := range map[string]string{
 		"c": `user:go | run({"x":1})=fine`,

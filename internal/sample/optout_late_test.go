@@ -57,8 +57,8 @@ func TestHiddenExchangesFollowLaterPathOptOut(t *testing.T) {
 	}
 }
 
-// If a sample's exchanges are not stored, the sample is hidden, unless the current patterns were applied when the
-// exchanges were written. In that case, the sample's texts are checked.
+// If a sample's exchanges are not stored, HidesSample returns true, because the exchanges cannot be checked. If the
+// current patterns already applied when the exchanges were written, HidesSample checks the sample's texts instead.
 func TestHidesSampleFromHiddenOrUncheckedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := newOptOut(t, "*.env"), conversation("chat", true)

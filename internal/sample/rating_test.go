@@ -176,7 +176,7 @@ func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	}
 }
 
-// If feedback is on an opted-out turn, the sample has the score, but no text from the feedback.
+// A sample with feedback on an opted-out turn contains the feedback's score, but none of its text.
 func TestSampleOmitsFeedbackTextOnOptedOutTurn(t *testing.T) {
 	t.Parallel()
 	s := sample.Session{

@@ -63,7 +63,7 @@ func (s *simulation) resolve(x *dialogue) session.Resolved {
 	return r
 }
 
-// answer answers the request in flight with a text or a call.
+// answer replies to the request in progress with a text or a tool call.
 func (s *simulation) answer(x *dialogue, withText bool) {
 	s.nameCount++
 	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", s.nameCount), Complete: true}
@@ -109,7 +109,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				return
 			}
 			if r := sim.resolve(x); r.ID != x.id || r.New || len(r.EqualSessions) > 0 {
-				t.Fatalf("%s: got session %s, found by %s (New = %v, %d EqualSessions), want %s (false, 0); history: %s", event, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
+				t.Fatalf("%s: got session %s, found by %s (New = %v, %d EqualSessions), want session %s (New = false, 0 EqualSessions); history: %s", event, r.ID, r.Method, r.New, len(r.EqualSessions), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -140,7 +140,7 @@ func TestEachConversationHasOneSession(t *testing.T) {
 				if x == nil {
 					return
 				}
-				var ends []int // after a result or an answer
+				var ends []int // indices after a result or an answer, where the history can be cut
 				for i, m := range x.history {
 					if i > 1 && (strings.Contains(m, `"tool_call_id"`) || strings.Contains(m, "this is answer")) {
 						ends = append(ends, i+1)

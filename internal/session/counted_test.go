@@ -86,13 +86,13 @@ func TestReplicasCountModelTokensOnce(t *testing.T) {
 				sum = sum.Plus(tokens)
 			}
 			if sum != all || len(want) <= 8 && !maps.Equal(got, want) || len(got) > 9 {
-				rt.Fatalf("replica %q: got tokens %+v by model %v, want %+v, %v", rec.Unit.Replica, sum, got, all, want)
+				rt.Fatalf("replica %q: got %+v, by model %v, want %+v, by model %v", rec.Unit.Replica, sum, got, all, want)
 			}
 		}
 	})
 }
 
-// A record from an earlier release has no tokens by model.
+// A record from an earlier release has no token counts by model.
 func TestTokensWithoutAModelBelongToTheNewest(t *testing.T) {
 	id := newRecord("s").Identity.ID
 	old, err := session.Decode(id, []byte(`{"version":2,"identity":{"tenant":"default","agent":"coder","name":"s","method":"header","started":"2026-01-02T03:04:05Z","seen":"2026-01-02T03:04:05Z","model":"large","dialect":3},"unit":{},"thread":{"turns":2,"used":{"in":100,"cached":40}},"assignment":{}}`))
@@ -100,12 +100,12 @@ func TestTokensWithoutAModelBelongToTheNewest(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := old.TokensByModel(7), (session.ModelTokens{"large": {Input: 100, Cached: 40, Output: 7}}); !maps.Equal(got, want) {
-		t.Errorf("record from an earlier release: got %v, want %v", got, want)
+		t.Errorf("record from an earlier release: got tokens by model %v, want %v", got, want)
 	}
 	old.AddUsage("small", wire.Usage{Input: 10, Cached: 2, Written: 3, Output: 1})
 	want := session.ModelTokens{"large": {Input: 100, Cached: 40, Output: 7}, "small": {Input: 10, Cached: 2, Written: 3, Output: 1}}
 	if got := old.TokensByModel(8); !maps.Equal(got, want) {
-		t.Errorf("after a turn with another model: got %v, want %v", got, want)
+		t.Errorf("after a turn with another model: got tokens by model %v, want %v", got, want)
 	}
 }
 
@@ -148,8 +148,8 @@ func TestMergeUnitAddsSubAgentCounts(t *testing.T) {
 	}
 }
 
-// During a rolling upgrade, an earlier release writes sums without counts per replica, and the new replica can read the
-// row twice.
+// During a rolling upgrade, a replica with an earlier release writes sums without counts per replica. The new replica
+// must count these sums once, even if it reads the row twice.
 func TestEarlierReleaseTurnsAreCountedOnce(t *testing.T) {
 	newer, older := newRun("ci-1", testStart), newRun("ci-1", testStart)
 	newer.Unit.Replica = "a"
@@ -163,7 +163,7 @@ func TestEarlierReleaseTurnsAreCountedOnce(t *testing.T) {
 		want.Turns, want.Tokens = want.Turns+2, want.Tokens+26
 		newer.MergeUnit(older)
 		newer.MergeUnit(older)
-		// 10 of 13 tokens are input.
+		// In each added usage, 10 of 13 tokens are input tokens.
 		if newer.Thread.Totals != want || newer.Thread.Used.Input != want.Tokens*10/13 {
 			t.Fatalf("new replica: got totals %+v and %d input tokens, want %+v and %d", newer.Thread.Totals, newer.Thread.Used.Input, want, want.Tokens*10/13)
 		}

@@ -41,7 +41,7 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 		for range all {
 			r := f.resolve(chat(t, history...))
 			if got[r.ID] = true; r.New {
-				t.Fatalf("turn %d: request %d of %d got a new session, want a known session", turn, len(got), len(all))
+				t.Fatalf("turn %d: request %d of %d got a new session, want an existing one", turn, len(got), len(all))
 			}
 			for _, d := range r.EqualSessions {
 				ambiguous[d] = true
@@ -49,7 +49,7 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 			resolved = append(resolved, r)
 		}
 		if len(got) != len(all) || len(ambiguous) != len(all) {
-			t.Fatalf("turn %d: got %d sessions and %d in EqualSessions, want %d of each", turn, len(got), len(ambiguous), len(all))
+			t.Fatalf("turn %d: got %d different sessions, and %d different sessions in EqualSessions, want %d of each", turn, len(got), len(ambiguous), len(all))
 		}
 		for _, r := range resolved {
 			f.answer(r, callReply(fmt.Sprintf("call_%d", turn+1)))
@@ -64,12 +64,13 @@ func TestThreadCallArgumentsDistinguishConversations(t *testing.T) {
 	for i := range slices.Backward(all) {
 		r := f.resolve(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
 		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
-			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
+			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want session %s and no EqualSessions", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}
 }
 
-// A result comes from the client, so the first request with a new result is ambiguous.
+// Tool results come from the client. If several sessions end with the same call, the first request with a new result
+// can therefore belong to any of these sessions. The result identifies the session in later requests.
 func TestThreadResultsDistinguishConversations(t *testing.T) {
 	f := newFixture(t)
 	all := f.startIdentical(50, func(int) (string, string) { return "functions.bash:0", "{}" })
@@ -80,18 +81,18 @@ func TestThreadResultsDistinguishConversations(t *testing.T) {
 	for i := range all {
 		second[i] = f.resolveAndAnswer(chat(t, history(i)...), callReply("functions.bash:1"))
 		if i < len(all)-1 && len(second[i].EqualSessions) == 0 {
-			t.Fatalf("request %d: got empty EqualSessions, want the sessions with the same history", i)
+			t.Fatalf("request %d: got no EqualSessions, want the sessions with the same history", i)
 		}
 	}
 	for i := range slices.Backward(all) {
 		list := extend(history(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
 		r := f.resolveAndAnswer(chat(t, list...), textReply("Done."))
 		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
-			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
+			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want session %s and no EqualSessions", i, r.ID, r.EqualSessions, second[i].ID)
 		}
 		r = f.resolve(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
 		if r.ID != second[i].ID || len(r.EqualSessions) != 0 {
-			t.Fatalf("conversation %d after the reply: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, second[i].ID)
+			t.Fatalf("conversation %d after the reply: got session %s, EqualSessions = %v, want session %s and no EqualSessions", i, r.ID, r.EqualSessions, second[i].ID)
 		}
 	}
 }
@@ -103,7 +104,7 @@ func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 	for i := range slices.Backward(all) {
 		r := f.resolve(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
 		if r.ID != all[i].ID || len(r.EqualSessions) != 0 {
-			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
+			t.Fatalf("conversation %d: got session %s, EqualSessions = %v, want session %s and no EqualSessions", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}
 }
@@ -150,7 +151,7 @@ func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 	nextTurn := func(i int) *wire.Request {
 		return chat(t, userMessage("build it"), callMessage("call_1", args(i)), resultMessage("call_1", "no"))
 	}
-	for range 15 { // eleven continue, four are branches
+	for range 15 { // eleven requests continue a conversation, and four start a branch
 		r := f.resolveAndAnswer(nextTurn(0), callReply("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
 			t.Fatalf("got conversation %d, want one from 0 to 10 or a new session", at)
@@ -158,7 +159,7 @@ func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 	}
 	for i := 11; i < 20; i++ {
 		if r := f.resolve(nextTurn(i)); r.ID != all[i].ID || len(r.EqualSessions) != 0 {
-			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, r.ID, r.EqualSessions, all[i].ID)
+			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want session %s and no EqualSessions", i, r.ID, r.EqualSessions, all[i].ID)
 		}
 	}
 }

@@ -163,7 +163,7 @@ func TestIdentifyRoleSkillTagsAndSwitches(t *testing.T) {
 	}
 	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "on", "X-Stainless-Retry-Count", "0"), "/v1", nil)
 	if c.InjectOff || c.LearnOff || c.Retry {
-		t.Errorf("switches on and retry count 0: got %+v, want InjectOff, LearnOff and Retry = false", c)
+		t.Errorf("Precept-Inject and Precept-Learn on, and retry count 0: got %+v, want InjectOff, LearnOff and Retry all false", c)
 	}
 }
 

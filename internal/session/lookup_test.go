@@ -103,7 +103,7 @@ func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
 			return found
 		})
 		if r.ID != tc.want || r.Method != session.ByEcho || r.New || r.Name != "" {
-			t.Errorf("%s: got session %s, found by %s (New = %v, Name = %q), want %s, found by echo (false, empty)", name, r.ID, r.Method, r.New, r.Name, tc.want)
+			t.Errorf("%s: got session %s, found by %s (New = %v, Name = %q), want session %s, found by echo (New = false, no name)", name, r.ID, r.Method, r.New, r.Name, tc.want)
 		}
 	}
 }
@@ -163,7 +163,8 @@ func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	}
 }
 
-// Release frees a request while the reply arrives. Other conversations can have the same reply.
+// Release removes a request from the requests in progress while the reply is still arriving. The reply must then
+// identify the session, even if another conversation has the same reply.
 func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 	st := newStoredThreader(t)
 	r := st.resolve(session.Claim{}, userMessage("count the files"))
@@ -177,7 +178,7 @@ func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 	}
 }
 
-// A complete reply to a side request can be a summary.
+// The reply to a side request can be a summary that replaces the history. Only a complete reply counts as a summary.
 func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
@@ -187,7 +188,7 @@ func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 		st.threader.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
 		st.threader.RecordEnd(side, complete, st.now)
 		if next := st.resolve(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
-			t.Errorf("summary with Complete = %v: got session %s (found by %s); same as %s = %v, want %v", complete, next.ID, next.Method, r.ID, next.ID == r.ID, want)
+			t.Errorf("summary with Complete = %v: got session %s (found by %s), which equals session %s = %v, want %v", complete, next.ID, next.Method, r.ID, next.ID == r.ID, want)
 		}
 	}
 }
@@ -217,7 +218,7 @@ func TestRetryWithinAMinuteKeepsSession(t *testing.T) {
 		st.now = st.now.Add(after)
 		repeated := st.resolve(session.Claim{}, userMessage("go"))
 		if (repeated.ID == r.ID) != want || repeated.New == want || len(repeated.EqualSessions) > 0 {
-			t.Errorf("retry after %v: got same session = %v, New = %v, EqualSessions = %v, want %v, %v, empty", after, repeated.ID == r.ID, repeated.New, repeated.EqualSessions, want, !want)
+			t.Errorf("retry after %v: got same session = %v, New = %v, EqualSessions = %v, want same session = %v, New = %v, no EqualSessions", after, repeated.ID == r.ID, repeated.New, repeated.EqualSessions, want, !want)
 		}
 		if want && repeated.Name != r.Name {
 			t.Errorf("retry after %v: got name %s, want %s", after, repeated.Name, r.Name)
@@ -237,20 +238,21 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	}
 }
 
-// The first attempt can still be in progress. If several attempts are possible, the match is ambiguous.
+// A declared retry continues the first attempt's session, even if this attempt is still in progress. After several
+// identical requests, the session is ambiguous.
 func TestDeclaredRetryKeepsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	st := newStoredThreader(t)
 	a := st.resolve(session.Claim{}, userMessage("go"))
 	if repeated := st.resolve(retry, userMessage("go")); repeated.ID != a.ID || len(repeated.EqualSessions) > 0 {
-		t.Errorf("declared retry: got same session = %v, EqualSessions = %v, want true, empty", repeated.ID == a.ID, repeated.EqualSessions)
+		t.Errorf("declared retry: got same session = %v, EqualSessions = %v, want the same session and no EqualSessions", repeated.ID == a.ID, repeated.EqualSessions)
 	}
 	b := st.resolve(session.Claim{}, userMessage("go"))
 	if b.ID == a.ID {
 		t.Fatal("two concurrent first requests got one session, want two")
 	}
 	if repeated := st.resolve(retry, userMessage("go")); !slices.Equal(repeated.EqualSessions, []session.ID{a.ID}) || repeated.ID != a.ID {
-		t.Errorf("retry after two identical first requests: got session %s, EqualSessions = %v, want %s, EqualSessions = [%[3]s]", repeated.ID, repeated.EqualSessions, a.ID)
+		t.Errorf("retry after two identical first requests: got session %s, EqualSessions = %v, want session %s and EqualSessions = [%[3]s]", repeated.ID, repeated.EqualSessions, a.ID)
 	}
 
 	// A retry continues the session with an identical request in progress.
@@ -312,7 +314,7 @@ func TestFindLostSessionReplacesOfflineSession(t *testing.T) {
 			unanswered := func([]session.EchoKey) map[session.EchoKey][]session.ID { return nil }
 			offline := st.threader.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, unanswered)
 			if !offline.New || offline.ID == first.ID {
-				t.Fatalf("store without an answer: got %+v, want a new session", offline)
+				t.Fatalf("store does not answer: got %+v, want a new session", offline)
 			}
 			st.storeKeys(offline.ID, offline.Echoes)
 			found, ok := st.threader.FindLostSession(offline, session.Claim{}, testStart, st.findKeys)

@@ -88,7 +88,7 @@ func TestIDsByNameCoverEveryNamespace(t *testing.T) {
 func TestIDTextRoundTrip(t *testing.T) {
 	id := NamedID("t", NamespaceSession, "x")
 	if c := IDsByName("t", id.String()); c[len(c)-1] != id {
-		t.Errorf("IDsByName(%s) = %v, want %v as the last", id, c, id)
+		t.Errorf("IDsByName(%s) = %v, want the last ID to be %v", id, c, id)
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
 		t.Errorf("record without a name: got name %q, want the ID %s", r.Identity.Name, id)

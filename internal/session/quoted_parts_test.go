@@ -94,7 +94,7 @@ func TestChatAndAgentQuotesAreSeparate(t *testing.T) {
 			addExchange(q, other, n, tools[other])
 		}
 		if !isQuoted(q, kind, 0) || !isQuoted(q, other, 199) || isQuoted(q, other, 0) {
-			t.Errorf("one %s conversation, then 200 %s conversations: QuotedSession = %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, isQuoted(q, kind, 0), isQuoted(q, other, 199), isQuoted(q, other, 0))
+			t.Errorf("after one %s conversation and 200 %s conversations: QuotedSession = %v for the single one, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, isQuoted(q, kind, 0), isQuoted(q, other, 199), isQuoted(q, other, 0))
 		}
 	}
 }
@@ -109,7 +109,8 @@ func TestQuotedSessionFindsSideReplyArguments(t *testing.T) {
 	}
 }
 
-// Each agent has a separate system prompt and separate tools. A third agent's request is a side request.
+// After a handoff, the leader and the worker can both continue the session. Each agent has its own system prompt and
+// tools. A request from a third agent is a side request.
 func TestAgentBeforeHandoffCanContinueSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

@@ -40,7 +40,8 @@ func sessionID(name string) session.ID {
 	return session.NamedID("default", session.NamespaceSession, name)
 }
 
-// A tool call with the sub-agent's task identifies the caller. If two conversations have such a call, sure is false.
+// Caller finds the conversation with a tool call that contains the sub-agent's task. If two conversations have such a
+// call, sure is false.
 func TestCallerIsFoundBySubAgentTask(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}

@@ -91,7 +91,7 @@ func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 	}
 }
 
-// In a dialogue, both labels end with the same punctuation, such as ":" for "user: ".
+// In a quoted dialogue, the labels of both speakers end with the same punctuation, such as the colon in "user: ".
 func TestSpeakerLabel(t *testing.T) {
 	for _, tc := range []struct{ beforeQuestion, beforeAnswer, want string }{
 		{"Input:\nuser: ", "\nassistant: ", ":"},
@@ -108,7 +108,7 @@ func TestSpeakerLabel(t *testing.T) {
 	}
 }
 
-// A piece has 12 to 80 bytes and no character that a quotation escapes.
+// firstPiece returns a piece with 12 to 80 bytes, without any character that a quotation would escape.
 func TestFirstPieceReturnsFirstLongPart(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "ok": "", "yes\nno\nmaybe": "", "short\nthis line is long enough": "this line is long enough",

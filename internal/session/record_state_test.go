@@ -55,7 +55,8 @@ func TestSeenAdvancesIfClockGoesBack(t *testing.T) {
 	}
 }
 
-// Unknown counts add zero. The record recognises only the newest reply.
+// AddReply counts an unknown token count (-1) as zero. After a rewritten first message, only the newest reply shows
+// that the request continues the record's list.
 func TestAddReplySumsUsageAndKeepsReply(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := newRecord("s")
@@ -76,12 +77,12 @@ func TestAddReplySumsUsageAndKeepsReply(t *testing.T) {
 	}
 }
 
-// If both records have the same turn count, the record with the later Seen wins. The larger member count wins. A run
-// takes the later Seen and the usage with more input tokens.
+// MergeUnit keeps the data of the record with more turns or, at the same turn count, with the later Seen. The larger
+// member count always wins. In a run, so do the later Seen and the usage with more input tokens.
 func TestMergeUnitPrefersReplicaWithMoreTurns(t *testing.T) {
 	for name, tc := range map[string]struct {
-		turns int           // remote minus local
-		seen  time.Duration // remote minus local
+		turns int           // remote turns minus local turns
+		seen  time.Duration // remote Seen minus local Seen
 		want  string
 	}{
 		"more turns":            {1, -time.Second, "there"},
@@ -107,7 +108,8 @@ func TestMergeUnitPrefersReplicaWithMoreTurns(t *testing.T) {
 	}
 }
 
-// Stores hold session IDs. The hash covers the tenant and namespace lengths, so that different pairs differ.
+// Stores hold session IDs, so NamedID must never change. The ID's hash covers the lengths of the tenant and the
+// namespace, so that different names always get different IDs.
 func TestSessionIDsAreUniqueAndStable(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.NamedID("alice", session.NamespaceSession, "ci-42"); string(got[:]) != string(want[:16]) {
@@ -225,7 +227,7 @@ func TestSameCallIsDistinguishedByHistory(t *testing.T) {
 	for _, i := range []int{1, 0} {
 		next := st.resolve(session.Claim{}, append(history(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
 		if next.ID != all[i].ID || len(next.EqualSessions) > 0 {
-			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want %s, empty", i, next.ID, next.EqualSessions, all[i].ID)
+			t.Errorf("conversation %d: got session %s, EqualSessions = %v, want session %s and no EqualSessions", i, next.ID, next.EqualSessions, all[i].ID)
 		}
 	}
 }

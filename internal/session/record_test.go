@@ -110,7 +110,7 @@ func TestEachSideRequestHasReason(t *testing.T) {
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("a", "b", "c"))
 	longer := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
 	none := SideDetector{}
-	detector := SideDetector{ // seven items mean a title request; opencode works with tools
+	detector := SideDetector{ // a request with seven items is a title request, and opencode is the only product that works with tools
 		SideKind:       func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
 		WorksWithTools: func(product string) bool { return product == "opencode" },
 	}
@@ -120,7 +120,7 @@ func TestEachSideRequestHasReason(t *testing.T) {
 		req      *wire.Request
 		product  string
 		detector SideDetector
-		began    bool // a main request was served
+		began    bool // whether a main request came before
 		want     label.Reason
 	}{
 		{"never had tools", chat(t, userMessage("hi")), "", none, false, ""},

@@ -89,7 +89,8 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	}
 }
 
-// Other goroutines read the ID and the tenant and call MemberNow without the lock. The race detector finds a violation.
+// Other goroutines read the ID and the tenant, and call MemberNow, without the record's lock. The race detector reports
+// an error if Adopt writes to data that they read.
 func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
 	r := session.NewRun("x", session.Claim{}, "old-name", session.ID{1}, time.Unix(1e9, 0))
 	done := make(chan session.Member)

@@ -28,8 +28,8 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// A common system prompt is not enough. SharesItemsWith returns true for a session without a turn, and for a request
-// without history.
+// A system prompt in both lists does not count as a shared item. SharesItemsWith also returns true for a session
+// without a turn, and for a request without history.
 func TestSharesItemsWithRequiresLastTurnItem(t *testing.T) {
 	one := parseChat(t, systemMessage("S"), userMessage("one"))
 	for name, tc := range map[string]struct {
@@ -77,8 +77,8 @@ func newContinuation(t *testing.T, previous string, items ...string) *wire.Reque
 	return req
 }
 
-// Without a reply, the request is a retry. The API appends repeated words to a conversation object, so repeated words
-// are the next turn.
+// A repeated first message starts a new conversation only if the record has a reply. Otherwise the request is a retry.
+// With a conversation object, the API appends the repeated message to the history, so the request is the next turn.
 func TestRepeatedFirstMessageAfterReplyStartsConversation(t *testing.T) {
 	continueRequest := func(conversation, previous string) *wire.Request {
 		req, err := wire.Parse(wire.Responses, fmt.Appendf(nil, `{"conversation":%q,"previous_response_id":%q,"input":"continue"}`, conversation, previous))
@@ -136,7 +136,7 @@ func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 	}
 }
 
-// If a session is ambiguous in one record, the session stays ambiguous.
+// If one of the two records is ambiguous, the merged record is ambiguous.
 func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true
@@ -152,7 +152,7 @@ func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 		return list
 	}
 	for name, tc := range map[string]struct {
-		members [2]int // this and the other record
+		members [2]int // member counts in this record and in the other
 		want    []string
 	}{
 		"no members":                  {[2]int{0, 0}, []string{"there"}},
@@ -165,7 +165,7 @@ func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 		local.Unit.Members, remote.Unit.Members = tc.members[0], tc.members[1]
 		local.Adopt(remote)
 		if got := fmt.Sprint(slugs(local)); got != fmt.Sprint(tc.want) || local.Unit.Members != max(tc.members[0], tc.members[1]) || local.Assignment.Excluded {
-			t.Errorf("%s: got picks %s, %d members, Excluded = %v, want %v, %d, false", name, got, local.Unit.Members, local.Assignment.Excluded, tc.want, max(tc.members[0], tc.members[1]))
+			t.Errorf("%s: got picks %s, %d members, Excluded = %v, want picks %v, %d members, Excluded = false", name, got, local.Unit.Members, local.Assignment.Excluded, tc.want, max(tc.members[0], tc.members[1]))
 		}
 	}
 	for _, ambiguous := range [][2]bool{{true, false}, {false, true}} {

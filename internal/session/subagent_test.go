@@ -102,8 +102,8 @@ func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
 	}
 }
 
-// Every agent's cache key becomes the session name. Only known agents use a different key for each conversation. The
-// product name can have a suffix, as in codex_cli_rs.
+// The cache key in a request becomes the session name. HasUniqueName returns true only for the agents that use a
+// different key in each conversation. Their product name can have a suffix, as in codex_cli_rs.
 func TestKnownAgentsHaveUniqueCacheKeys(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + userMessage("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))

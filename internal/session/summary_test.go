@@ -40,7 +40,8 @@ func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {
 	f.assertDifferentSessions("same request under another credential", a, other)
 }
 
-// The user can paste the reply into another conversation.
+// A user can paste a reply into another conversation. Only the reply to a side request counts as a summary, so a pasted
+// reply to a main request starts a new session.
 func TestThreadPastedReplyIsNotSummary(t *testing.T) {
 	f := newFixture(t)
 	a := f.resolveAndAnswer(chat(t, userMessage("sum up")), textReply(recap))
@@ -85,7 +86,8 @@ func TestThreadTruncatedHistoryKeepsSession(t *testing.T) {
 	f.assertDifferentSessions("another credential", a, f.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), f.now, nil))
 }
 
-// If neither session has a failed request, the request starts a new session.
+// A truncated history can belong to several sessions with the same first message. precept then continues the session
+// with a failed request. If no session has one, the request starts a new session.
 func TestThreadTruncatedHistoryContinuesFailedSession(t *testing.T) {
 	f := newFixture(t)
 	history := func(id string) []obj {
@@ -106,7 +108,8 @@ func TestThreadTruncatedHistoryContinuesFailedSession(t *testing.T) {
 	f.assertSameSession("session with a failed request", b, f.resolve(chat(t, truncatedMessage("upgrade the parser"))))
 }
 
-// A line of minLoneSummaryLine bytes has a key, and two successive lines of minSummaryLine bytes have a key together.
+// A line with at least minLoneSummaryLine bytes gets its own key. Two successive lines with at least minSummaryLine
+// bytes each get one key for both.
 func TestSummaryKeysRequireLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to belong to one conversation\n", 3)

@@ -115,7 +115,7 @@ func (f *fixture) assertDifferentSessions(subject string, a, b Resolved) {
 }
 
 func TestToolLoopKeepsSession(t *testing.T) {
-	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // sequential, random
+	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // a sequential and a random id
 		f := newFixture(t)
 		history := []obj{userMessage("build it")}
 		first := f.resolveAndAnswer(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
@@ -145,11 +145,11 @@ func TestThreadEqualRepliesKeepSessionsSeparate(t *testing.T) {
 func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 	f := newFixture(t)
 	req := chat(t, userMessage("build it"))
-	a, b := f.resolve(req), f.resolve(req) // in parallel
+	a, b := f.resolve(req), f.resolve(req) // two requests in progress at the same time
 	f.assertDifferentSessions("two agents started at once", a, b)
 	f.answer(a, callReply("call_1"))
 	f.answer(b, callReply("call_1"))
-	c := f.resolveAndAnswer(req, callReply("call_1")) // one turn later
+	c := f.resolveAndAnswer(req, callReply("call_1")) // after both replies
 	f.assertDifferentSessions("the first and the third agent", a, c)
 	f.assertDifferentSessions("the second and the third agent", b, c)
 
@@ -164,7 +164,7 @@ func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 	}
 }
 
-// The call ids are sequential, so all runs have equal histories.
+// The model's call ids are sequential, so all runs of the task have equal histories.
 func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
 	f := newFixture(t)
 	var runs []Resolved
@@ -201,7 +201,7 @@ func TestThreadFirstRequestRetryKeepsSession(t *testing.T) {
 	f.answer(c, textReply("hi"))
 	f.assertDifferentSessions("the same request after a reply", c, f.resolve(req))
 
-	// precept can still treat the first request as in progress.
+	// An agent can retry while precept still treats the first request as in progress.
 	repeated := chat(t, userMessage("again"))
 	d := f.resolve(repeated)
 	f.assertSameSession("a declared retry", d, f.threads.Resolve(f.scope, Claim{Retry: true}, repeated, f.now, nil))
@@ -234,7 +234,8 @@ func (f *fixture) resolveIn(scope Scope, req *wire.Request) Resolved {
 	return f.threads.Resolve(scope, Claim{}, req, f.now, nil)
 }
 
-// The agents have the same first message and call ids, but different results. Each credential changes in turn 3.
+// The agents' histories have the same first message and call ids, but different results. In turn 3, each agent sends a
+// new credential.
 func TestThreadTokenRefreshKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	requestAfter := func(turns int, output string) *wire.Request {
@@ -395,7 +396,7 @@ func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 	f.assertDifferentSessions("codex's prompt_cache_key takes precedence over previous_response_id", a, f.threads.Resolve(f.scope, claim, req, f.now, nil))
 }
 
-// All conversations in an application share the name.
+// The application sends the same session name in all its conversations.
 func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 	for _, namespace := range []Namespace{NamespaceCacheKey, NamespaceMetadata} {
 		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
@@ -464,7 +465,8 @@ func TestIdenticalTasksWithSharedNameStaySeparate(t *testing.T) {
 	}
 }
 
-// The name survives a retry, a rewritten first message, and a list truncated at the front.
+// A request with the session's unique name continues the session after a failed request, with a rewritten first
+// message, and with a list truncated at the front.
 func TestThreadUniqueMetadataNameKeepsSession(t *testing.T) {
 	f := newFixture(t)
 	claim := Claim{Session: "chat-1", Namespace: NamespaceMetadata, Method: ByBody}

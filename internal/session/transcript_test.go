@@ -32,8 +32,8 @@ func templates() map[string]template {
 	}
 }
 
-// sendInterleaved sends four requests per conversation, each with a further step in the only message. The result counts
-// each conversation's requests by session.
+// sendInterleaved sends four requests per conversation. Each request has one message, which is one step longer than in
+// the previous request. For each conversation, the result counts the requests by session.
 func (f *fixture) sendInterleaved(render template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))

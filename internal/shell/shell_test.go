@@ -134,7 +134,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// Bash cannot quote a NUL byte.
+// Bash cannot quote a NUL byte, so Quote leaves a word with a NUL byte unchanged.
 func TestQuote(t *testing.T) {
 	for _, tc := range []struct {
 		words []string

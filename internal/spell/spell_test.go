@@ -13,7 +13,7 @@ func ExampleSuggest() {
 	// Output: listen
 }
 
-// For a misspelt name of up to three letters, the limit is one.
+// Suggest allows a distance of two. For a misspelt name with up to three letters, it allows a distance of one.
 func TestSuggestAllowsDistanceTwo(t *testing.T) {
 	names := []string{"log", "keys", "bandit", "listen"}
 	for name, want := range map[string]string{

@@ -69,8 +69,8 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// BenchmarkTurn does the work of the proxy for a request. The proxy parses the body, finds the calls of new results and
-// two anchors, and splices.
+// BenchmarkTurn does the proxy's work for one request: parse the body, find the calls of the new results, find two
+// anchors, and splice two texts into the body.
 func BenchmarkTurn(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -212,7 +212,7 @@ func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok boo
 	return items, answered, ok
 }
 
-// BenchmarkParseWithGJSON is the counterpart to BenchmarkParse. Decision 25 has the results.
+// BenchmarkParseWithGJSON is the counterpart to BenchmarkParse.
 func BenchmarkParseWithGJSON(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()

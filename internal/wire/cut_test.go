@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cutText removes the first occurrence of text from each passage in Head, the text before the model's first answer.
+// cutText removes the first occurrence of text from each passage in Request.Head. Head has the passages before the
+// model's first answer.
 func cutText(t *testing.T, d Dialect, body, text string) string {
 	t.Helper()
 	r, err := Parse(d, []byte(body))
@@ -110,7 +111,7 @@ func assertCut(t testing.TB, r *Request, passage, from, to int) []Cut {
 		return cuts
 	}
 	if !utf8.ValidString(want) || strings.ContainsRune(want, utf8.RuneError) {
-		return cuts // the text around the cut may join to one character
+		return cuts // bytes before and after the cut can form one character
 	}
 	if got := texts[passage%len(head)].Text; got != want {
 		t.Fatalf("cut passage: got %q, want %q", got, want)
@@ -130,7 +131,7 @@ func TestSpliceAppliesCutsAndEdits(t *testing.T) {
 		cuts := assertCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))
 		cuts = append(cuts, assertCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))...)
 
-		// Edits and cuts in one Splice must equal edits, then cuts.
+		// One Splice call with edits and cuts must return the same body as the edits followed by the cuts.
 		edits := g.edits(r, rapid.OneOf(rapid.Just(block), rapid.String()))
 		out, err := r.Splice(nil, edits, cuts...)
 		if err != nil {

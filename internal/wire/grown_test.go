@@ -74,7 +74,8 @@ func TestSpliceInsertsTextIntoGrowingMessage(t *testing.T) {
 }
 
 // A trajectory is a message in which DSPy sends all steps. A header such as "[[ ## tool_name_0 ## ]]" begins a field of
-// a step. A line with an unknown name, a number above 65535 or further text belongs to the field above.
+// a step. A header with an unknown name, a number above 65535, or other text on its line does not begin a field, and
+// belongs to the field above.
 func TestTrajectoryStepsAreReadByHeader(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{

@@ -106,7 +106,7 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 	}
 }
 
-// Anchors in stored sessions contain the hash.
+// Anchors in stored sessions contain the hash, so the hash must never change.
 func TestHashIsStableAcrossReleases(t *testing.T) {
 	for _, tc := range []struct {
 		dialect Dialect

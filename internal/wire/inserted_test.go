@@ -49,7 +49,7 @@ func escaped(text string) string {
 }
 
 // removeInserted removes an inserted text, and the part, member or message created for the text. removeInserted returns
-// false unless body contains the text once.
+// false unless body contains the text exactly once.
 func removeInserted(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {

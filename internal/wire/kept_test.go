@@ -97,7 +97,8 @@ func TestStoredItemsDetectsDialect(t *testing.T) {
 	}
 }
 
-// ModelText is the model's text before the first stored item, which can be the result of a call in the text.
+// Some models write calls as text. If the first stored item is the result of such a call, the call is in ModelText, the
+// model's text before this item.
 func TestStoredResultAnswersCallInModelText(t *testing.T) {
 	stored := StoredItems[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	withoutText := stored

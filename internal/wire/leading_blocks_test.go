@@ -8,7 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Behind another precept, texts begin with the inserted blocks of that precept. The exact wording identifies a block.
+// If another precept forwarded the request, results and messages can begin with blocks that the other precept inserted.
+// LeadingBlocks recognizes a block only by the exact wording.
 func TestLeadingBlocksFromAnotherPrecept(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
@@ -51,7 +52,8 @@ func assertLeadingBlocks(t *testing.T, lead, rest, wantText string) {
 	}
 }
 
-// The key must equal a key of the reply that contained the step.
+// The echo key of a trajectory (a message with all steps so far) must equal a key of the reply that contained the
+// newest step.
 func TestTrajectoryEchoKeyIsFromNewestStep(t *testing.T) {
 	const replyText = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
@@ -70,7 +72,7 @@ func TestTrajectoryEchoKeyIsFromNewestStep(t *testing.T) {
 			got = got || strings.Contains(keys, key)
 		}
 		if got != known {
-			t.Errorf("%q: EchoKeys = %v shares a key with the reply (%s) = %v, want %v", steps, r.EchoKeys(0), keys, got, known)
+			t.Errorf("%q: got EchoKeys %v; a key is among the reply's keys (%s) = %v, want %v", steps, r.EchoKeys(0), keys, got, known)
 		}
 	}
 }

@@ -25,7 +25,7 @@ func assertSameParse(t interface {
 	if wantErr != nil {
 		return
 	}
-	for i := range want.Len() { // also lazily decoded values
+	for i := range want.Len() { // Item decodes values on demand, before DeepEqual compares them
 		want.Item(i)
 		got.Item(i)
 		if want.Hash(i) != got.Hash(i) {
@@ -109,7 +109,7 @@ func TestParseCacheIsBounded(t *testing.T) {
 	}
 }
 
-// The tools can follow the message list and be much longer.
+// In a body, the tools can follow the message list and be much longer than the list.
 func TestParseCacheDropsBytesAfterList(t *testing.T) {
 	m := NewParseCache()
 	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)

@@ -103,11 +103,11 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	for _, n := range []int{len(stream), 4093} {
 		small := readReply(Chat, []byte(stream), 1<<20, n)
 		if !small.Cut || !small.Complete || small.Text != "ab" || len(small.Calls) != 0 || small.Usage.Input != 1 {
-			t.Errorf("%d-byte pieces, small limit: got Cut = %v, Complete = %v, Text = %q, %d calls, %d input tokens, want true, true, ab, 0, 1", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
+			t.Errorf("%d-byte pieces, small limit: got Cut = %v, Complete = %v, Text = %q, %d calls, %d input tokens, want Cut and Complete true, Text = ab, 0 calls, 1 input token", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
 		}
 		big := readReply(Chat, []byte(stream), 8<<20, n)
 		if big.Cut || !big.Complete || len(big.Calls) != 1 || big.Calls[0].Args != huge {
-			t.Errorf("%d-byte pieces, large limit: got Cut = %v, Complete = %v, %d calls, want false, true, 1 call with all arguments", n, big.Cut, big.Complete, len(big.Calls))
+			t.Errorf("%d-byte pieces, large limit: got Cut = %v, Complete = %v, %d calls, want Cut = false, Complete = true, 1 call with all arguments", n, big.Cut, big.Complete, len(big.Calls))
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestReplySizeDoesNotExceedLimit(t *testing.T) {
 		}
 		rep := readReply(Chat, []byte(stream.String()), limit, 1000)
 		if len(rep.Text) > max(limit, 0) || !rep.Cut || strings.ContainsRune(rep.Text, '\ufffd') {
-			t.Errorf("limit %d: got %d bytes, Cut = %v, text %q, want at most the limit, true, whole characters", limit, len(rep.Text), rep.Cut, rep.Text)
+			t.Errorf("limit %d: got %d bytes, Cut = %v, text %q, want at most the limit, Cut = true and only whole characters", limit, len(rep.Text), rep.Cut, rep.Text)
 		}
 		if limit >= 200 && len(rep.Text) < limit-itemCost-3 {
 			t.Errorf("limit %d: got %d bytes, want at least %d", limit, len(rep.Text), limit-itemCost-3)
@@ -164,7 +164,7 @@ func TestReplyEchoKeysAreCached(t *testing.T) {
 		t.Errorf("second ReplyEchoKeys: got %v allocations, want 0", n)
 	}
 	if prefilled := ReplyEchoKeys(rep, "it begins: "); len(prefilled) != len(first)+1 || !slices.Equal(first, ReplyEchoKeys(rep, "")) {
-		t.Errorf("ReplyEchoKeys = %q without and %q with a prefilled text, want one more key with the text", first, prefilled)
+		t.Errorf("ReplyEchoKeys = %q without a prefilled text and %q with one, want one additional key with the prefilled text", first, prefilled)
 	}
 }
 

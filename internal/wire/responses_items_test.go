@@ -39,8 +39,7 @@ func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 	}
 }
 
-// A stream contains a call's arguments up to three times: in fragments, in an event of their own, and in the whole
-// item.
+// A stream contains a call's arguments up to three times: in fragments, in a separate event, and in the whole item.
 func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
@@ -62,7 +61,7 @@ func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 		_, _ = io.WriteString(r, tc.stream)
 		rep := r.Reply()
 		if len(rep.Calls) != 1 || rep.Calls[0] != (wire.Call{ID: "c1", Name: "sh", Args: tc.want}) || rep.Complete {
-			t.Errorf("%s: got calls %+v, Complete = %v, want one call with arguments %s, false", name, rep.Calls, rep.Complete, tc.want)
+			t.Errorf("%s: got calls %+v, Complete = %v, want one call with arguments %s, and Complete = false", name, rep.Calls, rep.Complete, tc.want)
 		}
 	}
 }
@@ -296,7 +295,7 @@ func TestCallArgumentsCanBeJSONValues(t *testing.T) {
 	}
 }
 
-// String pieces replace an object at the beginning of a call.
+// If the arguments of a call begin with an object, and string pieces follow, the pieces replace the object.
 func TestStreamedObjectArgumentsKeepCallsSeparate(t *testing.T) {
 	for _, tc := range []struct {
 		pieces []string

@@ -61,7 +61,7 @@ func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 	}
 }
 
-// The cached lines of one item must not be used for the other item.
+// Splice caches an item's lines, and must not use them for another item.
 func TestSpliceIntoTwoScratchpads(t *testing.T) {
 	long := strings.Repeat("A longer introduction.\n", 9)
 	pad := func(intro, result string) map[string]any {

@@ -279,7 +279,7 @@ func TestHashAndUserTextIgnoreBlocks(t *testing.T) {
 }
 
 // A body with a key such as "System" has no place for another system prompt, because an upstream that ignores case
-// would read two.
+// would read two system prompts.
 func TestFindRefusesMiscasedSystemPromptKey(t *testing.T) {
 	for body, d := range map[string]Dialect{
 		`{"input":"hi","Instructions":"be brief"}`:                              Responses,

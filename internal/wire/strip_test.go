@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Strip is the inverse of Splice.
+// Strip removes the texts that Splice has inserted for edits, and returns the original body.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
-	// An inserted system message shifts the other items, and text before a user message can change which results
-	// precept reads in the message. So Strip removes texts from the system prompt, the user messages, and the tool
-	// results in this order.
+	// An inserted system message shifts the other items, and a text inserted before a user message can change which
+	// tool results precept finds in the message. Strip therefore removes texts from the system prompt first, then from
+	// the user messages, and then from the tool results.
 	var steps [3][]insertion
 	for _, e := range edits {
 		step := &steps[2]
@@ -37,7 +37,7 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	return body, nil
 }
 
-// strip removes the inserted texts from body, and returns an error if a text is not at the insertion's place.
+// strip removes the inserted texts from body. It returns an error if a text is not where it was inserted.
 func strip(d Dialect, body []byte, insertions []insertion) ([]byte, error) {
 	if len(insertions) == 0 {
 		return bytes.Clone(body), nil
@@ -53,7 +53,7 @@ func strip(d Dialect, body []byte, insertions []insertion) ([]byte, error) {
 			return nil, fmt.Errorf("strip: no inserted text in item %d, block %d of %s", ins.item, ins.block, d)
 		}
 		cuts = append(cuts, cut)
-		if bytes.HasSuffix(cut.of(body), []byte(nullMark)) && body[cut.start] == '"' { // a string replaced a null: also remove the quote after the word null
+		if bytes.HasSuffix(cut.of(body), []byte(nullMark)) && body[cut.start] == '"' { // Splice replaced a null with a string: also cut the quote after null
 			cuts = append(cuts, span{cut.end + len(nullText), cut.end + len(nullText) + 1})
 		}
 	}
@@ -66,15 +66,15 @@ func strip(d Dialect, body []byte, insertions []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns the possible places for ins. If the inserted text reads as user text, findPlace now returns a
-// different part from before the insertion, so every text part is a possible place.
+// places returns the possible places for ins. If the inserted text looks like user text, findPlace returns another part
+// than it did before the insertion, so every text part is a possible place.
 func (r *Request) places(ins insertion) []place {
 	p, ok := r.findPlace(ins.item, ins.block)
 	if !ok && p.form != createdMember {
 		return nil
 	}
 	out := []place{p}
-	if p.form == createdMember && !ok { // or a null became a string
+	if p.form == createdMember && !ok { // Splice may instead have replaced a null with a string
 		out = append(out, place{offset: p.offset + len(p.head) - 1, form: replacedNull})
 	}
 	if p.form == insideString {

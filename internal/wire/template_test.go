@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A template is an earlier event. From an event with the same structure, the reader takes only the new text.
+// The reader keeps an earlier event as a template. In an event with the same structure, the reader looks only at the
+// text that differs.
 func TestTemplateDoesNotChangeReply(t *testing.T) {
 	events := map[Dialect][]string{ // % stands for the text
 		Chat: {

@@ -36,7 +36,8 @@ func newScriptedChat(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// callsText formats the user texts, calls and results of a request. Numbers in the order of first use replace call ids.
+// callsText formats the user texts, calls and results of a request. Call ids are replaced with numbers, in the order of
+// their first use.
 func callsText(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
@@ -456,7 +457,8 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 	}
 }
 
-// assertEchoKeys fails the test unless each assistant message shares an echo key with the reply with the same text.
+// assertEchoKeys fails the test unless each assistant message has an echo key in common with the reply that has the
+// same text.
 func assertEchoKeys(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {

@@ -19,7 +19,7 @@ func mustParse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	return r
 }
 
-// precept generates an id for each result.
+// If tool results have no ids, precept generates an id for each result, and assigns the results to the calls in order.
 func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const results = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
@@ -56,7 +56,7 @@ func TestResultsWithoutIDsAnswerCallsInOrder(t *testing.T) {
 	}
 }
 
-// The key ignores white space and member order.
+// The echo key of a call without an id does not depend on white space and member order in the arguments.
 func TestEchoKeyForCallWithoutID(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
@@ -65,7 +65,7 @@ func TestEchoKeyForCallWithoutID(t *testing.T) {
 		raw, _ := json.Marshal(args)
 		r := mustParse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
 		if echo := r.EchoKeys(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
-			t.Errorf("arguments %q: EchoKeys = %v, want one key, in the reply's keys %v = %v", args, echo, keys, known)
+			t.Errorf("arguments %q: got EchoKeys %v, want one key; the key must be among the reply's keys %v: %v", args, echo, keys, known)
 		}
 	}
 	spaced := wire.CallEchoHash(&wire.Call{Name: "g", Args: " x "})
@@ -104,7 +104,7 @@ func TestEchoKeyForReturnedText(t *testing.T) {
 		r := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": tc.returned}, map[string]string{"role": "user", "content": "so"}}})))
 		keys := replyKeys(tc.reply, tc.prefilled)
 		if got := slices.ContainsFunc(r.EchoKeys(0), func(k string) bool { return slices.Contains(keys, k) }); got != tc.known {
-			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key: %v, want %v", tc.reply, tc.prefilled, tc.returned, got, tc.known)
+			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key = %v, want %v", tc.reply, tc.prefilled, tc.returned, got, tc.known)
 		}
 	}
 	listed := mustParse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{

@@ -166,8 +166,8 @@ func pushEvent(messages ...string) []byte {
 	return body
 }
 
-// In the commit message, the hash can be in quotes or brackets, and text can follow the hash. The revert of a merge
-// also names a second commit.
+// In a revert's commit message, the hash can be in quotes or brackets, and text can follow the hash. The message of a
+// reverted merge also names a second commit.
 func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	const found = "reverted 0; commit " + commitHash + "@acme/shop"
 	for text, want := range map[string]string{
@@ -192,14 +192,14 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	}
 }
 
-// At most 20 reverts are read, but any number of other commits can precede a revert.
+// Parse reads at most 20 reverts in a push. Any number of other commits can precede a revert.
 func TestParseLimitsPushReverts(t *testing.T) {
 	const revert = "Revert \"Fix the door\"\n\nThis reverts commit " + commitHash + "."
 	for _, tc := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
 		messages := append(slices.Repeat([]string{"Paint the door"}, tc.others), slices.Repeat([]string{revert}, tc.reverts)...)
 		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, pushEvent(messages...))
 		if err != nil || len(events) != tc.want {
-			t.Errorf("%d other commits and %d reverts: %d events, err = %v, want %d", tc.others, tc.reverts, len(events), err, tc.want)
+			t.Errorf("%d other commits and %d reverts: got %d events, err = %v, want %d events", tc.others, tc.reverts, len(events), err, tc.want)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func hmacSum(key, text string) []byte {
 	return m.Sum(nil)
 }
 
-// GitLab sends the secret itself as a token, or a signature with a time, which must be recent.
+// GitLab sends either the secret itself as a token, or a signature with a time. IsSigned accepts only a recent time.
 func TestIsSignedVerifiesSignatureOrToken(t *testing.T) {
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	const body, secret = `{"a":1}`, "It's a Secret to Everybody"

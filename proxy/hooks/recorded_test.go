@@ -12,7 +12,7 @@ func TestParseReadsRecordedDeliveries(t *testing.T) {
 	for _, tc := range []struct {
 		service     hooks.Service
 		event, file string
-		want        string // events (see describe), or why the delivery is ignored
+		want        string // events (see describe), or the reason why Parse ignores the delivery
 	}{
 		{
 			hooks.GitHub, "pull_request", "github_pull_request",

@@ -23,7 +23,7 @@ type fakeStore struct {
 	shared          bool
 	addMemberPanics bool
 	full            bool
-	refreshCount    int // Refresh and RefreshUnit calls
+	refreshCount    int // number of Refresh and RefreshUnit calls
 	echoes          map[session.EchoKey][]session.ID
 }
 
@@ -255,7 +255,7 @@ func TestFailedEchoLookupExcludesSession(t *testing.T) {
 		t.Errorf("unreachable store: IsNew = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.IsNew, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
 	}
 	if next := c.sendTurn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
-		t.Errorf("first request, which needs no lookup: Excluded = %v, reasons = %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
+		t.Errorf("first request of a conversation, which needs no lookup: Excluded = %v, reasons = %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
 	}
 }
 
@@ -268,13 +268,14 @@ func TestSessionInMemoryNeedsNoStore(t *testing.T) {
 	}
 }
 
-// Replicas with different salts would make different random assignments.
+// Replicas with different salts would assign lessons differently, so precept excludes a session if the salts may
+// differ.
 func TestUncertainSaltExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.saltMayDiffer = true
 	res := c.sendTurn(firstRequest, firstAnswer)
 	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
-		t.Errorf("uncertain salt: Excluded = %t, reasons = %v, want true, [%v]", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
+		t.Errorf("salts may differ: Excluded = %t, reasons = %v, want true, [%v]", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
 	}
 }
 
@@ -289,7 +290,8 @@ func TestSessionFromOtherReplicaIsRefreshed(t *testing.T) {
 	}
 }
 
-// A new conversation gets only a name and the reason ExcludedBusy. Existing sessions continue.
+// If memory is full, a request of a new conversation gets a name and the reason ExcludedBusy, but no session. Existing
+// sessions continue.
 func TestFullMemoryExcludesNewSessions(t *testing.T) {
 	for name, headers := range map[string][]string{
 		"unnamed": nil, "named": {"Precept-Session", "mine"}, "in a run": {"Precept-Run", "ci-1"},

@@ -56,7 +56,7 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 	const s = time.Second
 	for name, tc := range map[string]struct {
 		answer func(n int) (*http.Response, error)
-		times  []time.Duration // times of the requests
+		times  []time.Duration // expected request times
 		err    string
 	}{
 		"no connection": {
@@ -103,7 +103,7 @@ func TestBatchIsRetriedWithBackoff(t *testing.T) {
 				c, f := newTestClient(t, tc.answer)
 				err := c.UploadTraces(t.Context(), nil)
 				if !slices.Equal(f.times, tc.times) || (err == nil) != (tc.err == "") || err != nil && !strings.Contains(err.Error(), tc.err) {
-					t.Errorf("requests at %v, err = %v, want %v, %q", f.times, err, tc.times, tc.err)
+					t.Errorf("got requests at %v, err = %v, want requests at %v, an error with %q (none if empty)", f.times, err, tc.times, tc.err)
 				}
 			})
 		})
@@ -147,7 +147,7 @@ func partialResponse(spans uint64, reason string) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
 }
 
-// parseRejection skips unknown fields. An invalid response rejects no span.
+// parseRejection skips unknown fields. From an invalid response, parseRejection returns no rejected spans.
 func TestParseRejectionReturnsRejectedSpans(t *testing.T) {
 	unknownFields := protowire.AppendFixed64(protowire.AppendTag(nil, 9, protowire.Fixed64Type), 7)
 	unknownFields = protowire.AppendString(protowire.AppendTag(unknownFields, 8, protowire.BytesType), "news")
@@ -178,7 +178,7 @@ func TestPartialRejectionHasRejectedSpans(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		answer := rapid.SliceOfN(rapid.Byte(), 0, 64).Draw(t, "answer")
 		if r, ok := errors.AsType[*partialRejection](parseRejection(answer)); ok && r.spans <= 0 {
-			t.Fatalf("parseRejection(%q) rejects %d spans, want at least 1", answer, r.spans)
+			t.Fatalf("parseRejection(%q) = %d rejected spans, want at least 1", answer, r.spans)
 		}
 	})
 }

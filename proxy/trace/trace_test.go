@@ -219,7 +219,8 @@ func TestSamplingFollowsTraceparent(t *testing.T) {
 	}
 }
 
-// If the collector hangs, spans beyond the queue are dropped and counted, and stop takes a bounded time.
+// If the collector hangs, the tracer drops and counts the spans that do not fit into the queue, and stop returns within
+// a bounded time.
 func TestHangingCollectorDoesNotBlock(t *testing.T) {
 	release := make(chan struct{})
 	c := newCollector(t, func(int, http.ResponseWriter) { <-release })
@@ -259,7 +260,7 @@ func TestUnsentSpansAreDropped(t *testing.T) {
 	}
 }
 
-// A busy collector gets the spans again. Spans that the collector rejects count as dropped.
+// The tracer sends the spans to a busy collector again. Spans that the collector rejects count as dropped.
 func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
@@ -306,7 +307,8 @@ func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 	}
 }
 
-// A collector would refuse the whole batch because of one long or invalid text.
+// The tracer shortens long texts and escapes invalid ones, because a collector would refuse a whole batch with one such
+// text.
 func TestLongAndInvalidTextsAreSanitized(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := startTracer(t, Options{Endpoint: c.URL, Sample: 1})
