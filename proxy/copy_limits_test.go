@@ -23,7 +23,7 @@ func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte)
 	return len(names), string(up.lastRequest(t).body)
 }
 
-// The reply copy ends at limits.capture_bytes, but precept still reads the ids of later calls.
+// precept copies a reply only up to limits.capture_bytes, but also reads the ids of later calls.
 func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	for _, limit := range []string{"1MiB", "1000", "100", "0"} {
 		up := newUpstream(t, callingModel())
@@ -37,7 +37,7 @@ func TestCaptureLimitDoesNotSplitASession(t *testing.T) {
 	}
 }
 
-// The reply copy exceeds limits.capture_total_bytes, so precept drops the copy.
+// The copy of each reply exceeds limits.capture_total_bytes. precept drops the copy, but still reads the call id.
 func TestDroppedCopyDoesNotSplitASession(t *testing.T) {
 	for _, stream := range []bool{false, true} {
 		t.Run(fmt.Sprint("stream=", stream), func(t *testing.T) {

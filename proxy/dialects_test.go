@@ -45,7 +45,7 @@ func TestBlockPositionOnEachAPI(t *testing.T) {
 	}
 }
 
-// A named session gets streams, and a session without a name gets whole replies.
+// In this test, sessions with a name get streamed replies, and sessions without a name get whole replies.
 func TestEachTurnExtendsPreviousMessages(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages", "claude"} {
 		for _, named := range []bool{true, false} {

@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// The provider runs the tool, and the text of the same reply can quote the result. If the call names an opted-out path,
-// the session is not stored.
+// The provider itself runs a hosted tool, and the same reply can quote the tool's result. If the call names an
+// opted-out path, precept does not store the session.
 func TestOptOutCoversHostedToolCall(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -39,7 +39,7 @@ func TestOptOutCoversHostedToolCall(t *testing.T) {
 	for name, want := range map[string]bool{"secret": false, "open": true} {
 		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.NamedID("default", session.NamespaceSession, name))
 		if (ses != nil) != want {
-			t.Errorf("session %s: got stored %t, want %t", name, ses != nil, want)
+			t.Errorf("session %s: got stored = %t, want %t", name, ses != nil, want)
 		}
 		if ses != nil {
 			f.Options().Store.Release(ses, 0)

@@ -55,7 +55,7 @@ func checkErrorFormat(t *testing.T, path string, body []byte) {
 		return
 	}
 	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
-		t.Errorf("%s: error = %s, want this API's format", path, body)
+		t.Errorf("%s: error = %s, want the error format of the API with this path", path, body)
 	}
 }
 

@@ -59,8 +59,8 @@ func readRecording(t *testing.T, path string) []recordedRequest {
 	return all
 }
 
-// The lesson and the loop warning occur once, and side requests (such as one for a title) stay unchanged. A second run
-// of each recording restarts the proxy halfway.
+// In each recorded conversation, the upstream gets the lesson and the loop warning once. Side requests (such as one for
+// a title) stay unchanged. A second run of each recording restarts the proxy halfway.
 func TestRecordedAgentHasOneSession(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *replayer) replay(t *testing.T, all []recordedRequest) {
 		reply = rec.Reply
 		res, got := f.send(t, rec.Method, rec.Path, h, string(rec.Body))
 		if res.StatusCode != http.StatusOK || string(got) != reply {
-			t.Fatalf("request %d: got status %d, body %s, want 200, %s", i, res.StatusCode, got, reply)
+			t.Fatalf("request %d: got status %d, body %s, want status 200, body %s", i, res.StatusCode, got, reply)
 		}
 		sent := string(up.lastRequest(t).body)
 		if rec.Kind == "side" {
@@ -238,7 +238,7 @@ func withoutBlocks(t *testing.T, body string) string {
 			}
 			n := strings.Index(body[i:], marks[1])
 			if n < 0 {
-				t.Fatalf("inserted text has no end line %q: %s", marks[1], body[i:])
+				t.Fatalf("inserted text has no end line %q; body from the start of the text: %s", marks[1], body[i:])
 			}
 			body = body[:i] + body[i+n+len(marks[1]):]
 		}

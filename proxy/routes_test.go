@@ -204,7 +204,7 @@ func TestErrorsHaveFormatOfRequestedAPI(t *testing.T) {
 		for _, prefix := range []string{"", "/p/agent=x"} {
 			res, b := unresponsive.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))
 			if res.StatusCode != http.StatusRequestEntityTooLarge || res.Header.Get("Content-Type") != "application/json" {
-				t.Errorf("%s%s with a long body: got status %d, Content-Type %q, want 413, application/json", prefix, path, res.StatusCode, res.Header.Get("Content-Type"))
+				t.Errorf("%s%s with a long body: got status %d, Content-Type %q, want status 413, Content-Type application/json", prefix, path, res.StatusCode, res.Header.Get("Content-Type"))
 			}
 			checkErrorFormat(t, path, b)
 		}

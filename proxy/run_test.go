@@ -61,7 +61,7 @@ func waitForUnit(t *testing.T, f *fixture, id session.ID, members int) *session.
 	return rec
 }
 
-// The sub-agent gets a separate session in the parent's unit, even after a restart.
+// A sub-agent that sends the parent's session name gets a separate session in the parent's unit, even after a restart.
 func TestSubAgentWithParentNameSharesUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, countingModel(&n))
@@ -205,7 +205,7 @@ func TestDeclaredSubAgentOfOptedOutParentIsNotStored(t *testing.T) {
 	}
 }
 
-// Even a hostile name identifies the same run in a header, in the path and in feedback.
+// A run name, even a hostile one, identifies the same run in a header, in the path and in feedback.
 func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())

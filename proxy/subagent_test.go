@@ -60,7 +60,7 @@ func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
 		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded || sub.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Fatalf("sub-agent called by two sessions: unit = %q, Excluded = %t, ExcludedFor = %q, want no unit, true and %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
+			t.Fatalf("sub-agent called by two sessions: unit = %q, Excluded = %t, ExcludedFor = %q, want no unit, Excluded = true, ExcludedFor = %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 		question = fmt.Sprintf("Look where the parser of case %d is called", i)
 		lead, lessons := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
@@ -78,7 +78,7 @@ func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 			t.Errorf("opted-out session's sub-agent: unit = %q, want none", optedOut.Unit.ID)
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
-			t.Errorf("task that no tool call contains: unit = %q, Excluded = %t, want no unit and false", other.Unit.ID, other.Assignment.Excluded)
+			t.Errorf("task that no tool call contains: unit = %q, Excluded = %t, want no unit, Excluded = false", other.Unit.ID, other.Assignment.Excluded)
 		}
 	}
 	if len(outcomes) < 2 {

@@ -42,7 +42,7 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 			a.addCall(call, "ls", "x", false)
 			_, _, next := a.sendNext(t, f, h)
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
-				t.Errorf("next turn's list:\n%s\nwant it to extend the previous list, with [one] exactly once:\n%s", next, list)
+				t.Errorf("next turn's list:\n%s\nwant [one] exactly once, and the previous list at the start:\n%s", next, list)
 			}
 			x := storedExchangesIn(t, f, session.NamespaceXSession, "ses_"+api)["default"]
 			if n := len(x); n != 5 || x[n-1].Turn != 5 {

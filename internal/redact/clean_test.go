@@ -50,7 +50,7 @@ func TestCleanTextIsScannedOnce(t *testing.T) {
 	second.UseCleanTexts(c)
 	hits := c.Hits()
 	if out := second.JSONCached(nil, bytes.Clone(prompt)); !bytes.Equal(out, prompt) || c.Hits() != hits+1 {
-		t.Errorf("second redactor: got unchanged text = %v, %d cache hits, want true, %d",
+		t.Errorf("second redactor: got unchanged text = %v, %d cache hits, want an unchanged text, %d cache hits",
 			bytes.Equal(out, prompt), c.Hits(), hits+1)
 	}
 }

@@ -27,7 +27,7 @@ func TestTruncatedTextRedactsCutValue(t *testing.T) {
 			t.Errorf("TruncatedText(%q) = %q, want %q", tc.in, got, tc.want)
 		}
 		if twice := New(true).TruncatedText(got); twice != got {
-			t.Errorf("TruncatedText(%q) = %q, want a redacted text unchanged", got, twice)
+			t.Errorf("second redaction: TruncatedText(%q) = %q, want it unchanged", got, twice)
 		}
 	}
 }

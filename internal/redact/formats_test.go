@@ -215,7 +215,7 @@ func TestSecretInCommonFormatIsRedacted(t *testing.T) {
 		once := redact.New(true).Text(in)
 		checkHidden("plain text", once)
 		if twice := redact.New(true).Text(once); twice != once {
-			t.Errorf("Text(%q) = %q, want a redacted text unchanged", once, twice)
+			t.Errorf("second redaction: Text(%q) = %q, want it unchanged", once, twice)
 		}
 		raw, err := json.Marshal(in)
 		if err != nil {

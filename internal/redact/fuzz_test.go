@@ -115,7 +115,7 @@ func TestJSONReturnsCleanInputWithoutCopy(t *testing.T) {
 	dst := []byte("kept")
 	r := New(true)
 	if out := r.JSON(dst, raw); &out[0] != &raw[0] || string(dst) != "kept" {
-		t.Errorf("JSON(clean text): got a copy: %v, dst = %q, want false, \"kept\"",
+		t.Errorf("JSON(clean text): got a copy = %v, dst = %q, want no copy and dst = \"kept\"",
 			&out[0] != &raw[0], dst)
 	}
 	if n := testing.AllocsPerRun(20, func() { r.JSON(nil, raw) }); n != 0 {

@@ -28,7 +28,7 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 				t.Errorf("%s: Text(%q)\n got %q\nwant %q", row.name, x.in, got, x.want())
 			}
 			if twice := New(true).Text(got); twice != got {
-				t.Errorf("%s: Text(%q) = %q, want a redacted text unchanged", row.name, got, twice)
+				t.Errorf("%s: second redaction: Text(%q) = %q, want it unchanged", row.name, got, twice)
 			}
 			secretsOnly := New(false).Text(x.in)
 			if redacted := secretsOnly != x.in; redacted != (x.out != "" && !row.personal) {

@@ -53,7 +53,7 @@ func TestRedactionTimeIsLinear(t *testing.T) {
 			}
 		}
 		if large > allowed*small+ticks {
-			t.Errorf("%q: %d texts with %d bytes took %v, one text with %d bytes took %v, want at most %d times the former time plus %v",
+			t.Errorf("%q: %d texts with %d bytes took %v, one text with %d bytes took %v, want at most %d times as long as the short texts, plus %v",
 				piece, times, n, small, times*n, large, allowed, ticks)
 		}
 	}

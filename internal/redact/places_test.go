@@ -79,7 +79,7 @@ func TestEachSecretKindIsRedacted(t *testing.T) {
 				t.Errorf("Text(%q) = %q, want %q", in, got, want)
 			}
 			if twice := redact.New(true).Text(want); twice != want {
-				t.Errorf("Text(%q) = %q, want a redacted text unchanged", want, twice)
+				t.Errorf("second redaction: Text(%q) = %q, want it unchanged", want, twice)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func TestTextReplacesValuesWithPlaceholders(t *testing.T) {
 				t.Errorf("Text(%q)\n got %q\nwant %q", tc.in, got, tc.want)
 			}
 			if twice := New(true).Text(got); twice != got {
-				t.Errorf("Text(%q) = %q, want a redacted text unchanged", got, twice)
+				t.Errorf("second redaction: Text(%q) = %q, want it unchanged", got, twice)
 			}
 		})
 	}

@@ -12,7 +12,7 @@ func TestEveryRepeatedSecretIsRedacted(t *testing.T) {
 	text := "password=" + first + "\nDB_PASSWORD=" + second + "\n" + strings.Repeat(line, 40)
 	got := New(true).Text(text)
 	if strings.Contains(got, first) || strings.Contains(got, second) {
-		t.Errorf("got %d and %d occurrences of the two secrets in the redacted text, want 0",
+		t.Errorf("got %d and %d occurrences of the two secrets in the redacted text, want 0 of each",
 			strings.Count(got, first), strings.Count(got, second))
 	}
 }

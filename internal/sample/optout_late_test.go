@@ -72,11 +72,11 @@ func TestHidesSampleFromHiddenOrUncheckedExchanges(t *testing.T) {
 		"a hidden exchange":  {ids: []any{"1", "2"}, list: list, filteredOnWrite: true, want: true},
 		"no hidden exchange": {ids: []any{"1", "4"}, list: list},
 		"no ids":             {list: list, want: true},
-		"exchange not stored, filtered, path in the sample": {ids: []any{"7"}, input: "cat prod.env", filteredOnWrite: true, want: true},
-		"exchange not stored, filtered":                     {ids: []any{"7"}, input: "cat notes.txt", filteredOnWrite: true},
-		"exchange not stored, not filtered":                 {ids: []any{"7"}, input: "cat notes.txt", want: true},
-		"no ids, exchange not stored, not filtered":         {input: "cat notes.txt", want: true},
-		"one of two exchanges not stored, not filtered":     {ids: []any{"1", "7"}, list: list, want: true},
+		"exchange not stored, patterns applied on write, path in the sample": {ids: []any{"7"}, input: "cat prod.env", filteredOnWrite: true, want: true},
+		"exchange not stored, patterns applied on write":                     {ids: []any{"7"}, input: "cat notes.txt", filteredOnWrite: true},
+		"exchange not stored, patterns not applied on write":                 {ids: []any{"7"}, input: "cat notes.txt", want: true},
+		"no ids, exchange not stored, patterns not applied on write":         {input: "cat notes.txt", want: true},
+		"one of two exchanges not stored, patterns not applied on write":     {ids: []any{"1", "7"}, list: list, want: true},
 	} {
 		m := sample.Sample{Input: map[string]any{"user_text": tc.input}, Meta: map[string]any{"source_event_ids": tc.ids}}
 		if got := o.HidesSample(&m, tc.list, tc.filteredOnWrite); got != tc.want {

@@ -215,7 +215,7 @@ func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 				}
 			}
 			if results != len(turns[i].results) || text != turns[i].userMessage {
-				t.Fatalf("turn %d: got %d results, user text %q, want %d, %q", i, results, text, len(turns[i].results), turns[i].userMessage)
+				t.Fatalf("turn %d: got %d results, user text %q, want %d results, user text %q", i, results, text, len(turns[i].results), turns[i].userMessage)
 			}
 			if got := len(r.Reply(&s.Exchanges[i])); got != len(turns[i].calls)+min(1, len(turns[i].text)) {
 				t.Fatalf("turn %d: Reply returned %d messages, want %d", i, got, len(turns[i].calls)+min(1, len(turns[i].text)))

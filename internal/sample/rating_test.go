@@ -190,7 +190,7 @@ func TestSampleOmitsFeedbackTextOnOptedOutTurn(t *testing.T) {
 	rated := 0
 	for _, m := range sample.Build(s) {
 		if text := fmt.Sprint(m); strings.Contains(text, "canary") {
-			t.Errorf("sample contains feedback text: %s", text)
+			t.Errorf("sample contains text from feedback on an opted-out turn: %s", text)
 		}
 		if m.Feedback.Details["score"] == 0.25 {
 			rated++

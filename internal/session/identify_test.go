@@ -81,7 +81,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 			}
 			c := session.Identify(h, path, requestWithHints(hints))
 			if c.Session != w.name || c.Namespace != w.namespace || c.Method != w.method {
-				t.Errorf("got Session = %q, Namespace = %q, Method = %q, want %q, %q, %q", c.Session, c.Namespace, c.Method, w.name, w.namespace, w.method)
+				t.Errorf("got Session = %q, Namespace = %q, Method = %q, want Session = %q, Namespace = %q, Method = %q", c.Session, c.Namespace, c.Method, w.name, w.namespace, w.method)
 			}
 			if c.Previous != "resp_1" {
 				t.Errorf("got Previous = %q, want resp_1", c.Previous)
@@ -111,7 +111,7 @@ func TestIdentifyNamesDeclaredSubAgents(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := session.Identify(tc.h, tc.path, nil)
 			if c.Session != tc.session || c.Namespace != tc.namespace || c.Parent != tc.parent || c.ParentNamespace != tc.parentNamespace {
-				t.Errorf("got Session = %q (%s), Parent = %q (%s), want %q (%s), %q (%s)", c.Session, c.Namespace, c.Parent, c.ParentNamespace, tc.session, tc.namespace, tc.parent, tc.parentNamespace)
+				t.Errorf("got Session = %q (%s), Parent = %q (%s), want Session = %q (%s), Parent = %q (%s)", c.Session, c.Namespace, c.Parent, c.ParentNamespace, tc.session, tc.namespace, tc.parent, tc.parentNamespace)
 			}
 		})
 	}

@@ -64,12 +64,12 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		omitted []string
 		kept    []string
 	}{
-		"no turn is hidden":                 {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
-		"the second is not decided yet":     {func(r *session.Record) { r.AddPendingTurn(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
-		"the second opted out":              {func(r *session.Record) { r.SetOptedOut(2, true) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
-		"the first opted out":               {func(r *session.Record) { r.SetOptedOut(1, true) }, []string{"first_words", "list_hash", "calls", "call_order", "block of 1"}, []string{"last_turn", "block of 2"}},
-		"the second did not opt out":        {func(r *session.Record) { r.AddPendingTurn(2); r.SetOptedOut(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
-		"a retry does not lift the opt-out": {func(r *session.Record) { r.SetOptedOut(2, true); r.AddPendingTurn(2); r.SetOptedOut(2, false) }, []string{"list_hash", "block of 2"}, nil},
+		"no turn is hidden": {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
+		"it is not known yet whether the second turn opted out": {func(r *session.Record) { r.AddPendingTurn(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
+		"the second turn opted out":                             {func(r *session.Record) { r.SetOptedOut(2, true) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
+		"the first turn opted out":                              {func(r *session.Record) { r.SetOptedOut(1, true) }, []string{"first_words", "list_hash", "calls", "call_order", "block of 1"}, []string{"last_turn", "block of 2"}},
+		"the second turn did not opt out":                       {func(r *session.Record) { r.AddPendingTurn(2); r.SetOptedOut(2, false) }, nil, []string{"first_words", "list_hash", "last_turn", "calls", "block of 2"}},
+		"the second turn opted out, its retry did not":          {func(r *session.Record) { r.SetOptedOut(2, true); r.AddPendingTurn(2); r.SetOptedOut(2, false) }, []string{"list_hash", "block of 2"}, nil},
 	} {
 		r := newRecord("s")
 		turn(r, first, "1")
@@ -146,7 +146,7 @@ func TestOptOutMarkHidesTurns(t *testing.T) {
 		other := newRecord("s")
 		other.Hide(mark)
 		if turns > 0 && (!other.IsFullyOptedOut() || other.Thread.Turns != turns || other.Thread.Items != r.Thread.Items) {
-			t.Fatalf("other record after Hide: got %d turns, %d items, IsFullyOptedOut = %v, want %d, %d, true",
+			t.Fatalf("other record after Hide: got %d turns, %d items, IsFullyOptedOut = %v, want %d turns, %d items, IsFullyOptedOut = true",
 				other.Thread.Turns, other.Thread.Items, other.IsFullyOptedOut(), turns, r.Thread.Items)
 		}
 		longer := newRecord("s")

@@ -172,7 +172,7 @@ func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 		local, remote := newRecord("s"), newRecord("s")
 		local.State.Ambiguous, remote.State.Ambiguous = ambiguous[0], ambiguous[1]
 		if local.Adopt(remote); !local.State.Ambiguous || !local.Assignment.Excluded || local.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Errorf("Ambiguous = %v before Adopt: got Ambiguous = %v, Excluded = %v, ExcludedFor = %q, want true, true, %q", ambiguous, local.State.Ambiguous, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
+			t.Errorf("Ambiguous = %v before Adopt: got Ambiguous = %v, Excluded = %v, ExcludedFor = %q, want Ambiguous and Excluded true, ExcludedFor = %q", ambiguous, local.State.Ambiguous, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	}
 }
 
-// The rows can be merged in either order.
+// MergeRows returns the same data for both orders of the two rows.
 func TestMergeRowsKeepsPicksAndNumbers(t *testing.T) {
 	earlier, later := newRun("ci-1", testStart), newRun("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
@@ -82,7 +82,8 @@ func TestMergeRowsKeepsPicksAndNumbers(t *testing.T) {
 	}
 }
 
-// precept creates an offline record while the store is unavailable. The rows can be merged in either order.
+// While the store is unavailable, precept creates an offline record. MergeRows replaces its row with the stored row, in
+// either order of the arguments.
 func TestMergeRowsPrefersStoredToOfflineRecord(t *testing.T) {
 	stored, offline := newRun("ci-1", testStart.Add(time.Hour)), newRun("ci-1", testStart)
 	stored.Thread.Turns, offline.Thread.Turns, offline.State.StartedOffline = 2, 9, true

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Several calls in a text become one Call with the first name and all arguments.
+// parseTagCall returns several calls in a text as one Call, with the first call's name and all arguments.
 func TestParseTagCall(t *testing.T) {
 	long := strings.Repeat("<a>", maxTaggedBytes)
 	for text, want := range map[string]Call{

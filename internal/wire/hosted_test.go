@@ -38,7 +38,7 @@ data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}
 	} {
 		rep := readReply(tc.dialect, []byte(tc.reply), 1<<20, 50)
 		if !slices.Equal(rep.HostedArgs, []string{tc.want}) || len(rep.Calls) > 0 || rep.Text != "hi" {
-			t.Errorf("%s: got hosted arguments %q, calls %v, text %q, want %q, none, hi", name, rep.HostedArgs, rep.Calls, rep.Text, tc.want)
+			t.Errorf("%s: got hosted arguments %q, calls %v, text %q, want hosted arguments %q, no calls, the text hi", name, rep.HostedArgs, rep.Calls, rep.Text, tc.want)
 		}
 	}
 }

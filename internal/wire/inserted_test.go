@@ -98,7 +98,7 @@ func assertInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	for _, e := range edits {
 		rest, ok := removeInserted(restored, e.Text)
 		if !ok {
-			t.Fatalf("want text %q exactly once in %s", e.Text, restored)
+			t.Fatalf("inserted text %q: want exactly one occurrence in %s", e.Text, restored)
 		}
 		restored = rest
 	}

@@ -161,7 +161,7 @@ func TestFirstNewAndLastUser(t *testing.T) {
 				ids = append(ids, res.Result.CallID)
 			}
 			if r.FirstNew() != tc.firstNew || r.LastUser() != tc.lastUser || !reflect.DeepEqual(r.NewUserTexts(), tc.userTexts) || !reflect.DeepEqual(ids, tc.results) {
-				t.Errorf("FirstNew = %d, LastUser = %d, user texts %q, results %q, want %d, %d, %q, %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, tc.firstNew, tc.lastUser, tc.userTexts, tc.results)
+				t.Errorf("FirstNew = %d, LastUser = %d, user texts %q, results %q, want FirstNew = %d, LastUser = %d, user texts %q, results %q", r.FirstNew(), r.LastUser(), r.NewUserTexts(), ids, tc.firstNew, tc.lastUser, tc.userTexts, tc.results)
 			}
 		})
 	}

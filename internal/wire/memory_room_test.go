@@ -42,7 +42,8 @@ func countCheckpoints(t *testing.T, m *ParseCache) (checkpoints int) {
 	return checkpoints
 }
 
-// A growing conversation has one checkpoint at the end. A branch has a separate checkpoint.
+// ParseCache keeps one checkpoint for a growing conversation, at the end of the newest body. A branch of the
+// conversation gets a separate checkpoint.
 func TestParseCacheKeepsOneCheckpointPerConversation(t *testing.T) {
 	m := NewParseCache()
 	m.minBytes = 1

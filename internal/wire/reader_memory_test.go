@@ -43,7 +43,7 @@ func TestReplyReaderBoundsAndFreesMemory(t *testing.T) {
 		}
 		feed(tc.end)
 		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
-			t.Errorf("%s: after Drop: got Complete = %v, Cut = %v, len(Text) = %d, want true, true, 0", name, rep.Complete, rep.Cut, len(rep.Text))
+			t.Errorf("%s: after Drop: got Complete = %v, Cut = %v, len(Text) = %d, want Complete and Cut true, and no text", name, rep.Complete, rep.Cut, len(rep.Text))
 		}
 	}
 }

@@ -75,7 +75,7 @@ func TestParseReadsTopLevelMembers(t *testing.T) {
 		"conversation":{"id":"conv_1"},"tools":[{"type":"web_search"},{"type":"function","name":"b"},
 		{"type":"namespace","name":"ns","tools":[{"type":"function","name":"a"}]},{"type":"custom","name":"patch"},7]}`)
 	if r.Model != "m1" || !r.NoGeneration || !r.Delta {
-		t.Errorf("Model = %q, NoGeneration = %v, Delta = %v, want m1, true, true", r.Model, r.NoGeneration, r.Delta)
+		t.Errorf("Model = %q, NoGeneration = %v, Delta = %v, want Model = m1, and NoGeneration and Delta true", r.Model, r.NoGeneration, r.Delta)
 	}
 	if want := (Hints{"s", "u", "k", "resp_1", "conv_1"}); r.Hints != want {
 		t.Errorf("Hints = %+v, want %+v", r.Hints, want)

@@ -151,7 +151,7 @@ func TestDecodeAcceptsEachEncodingName(t *testing.T) {
 	}
 }
 
-// Some servers accept only parts of type text, or only input_text.
+// Some servers accept only parts of type text, and others only parts of type input_text.
 func TestSpliceCopiesTypeOfNextPart(t *testing.T) {
 	for name, tc := range map[string]struct{ list, want string }{
 		"before text":                {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
@@ -170,7 +170,7 @@ func TestSpliceCopiesTypeOfNextPart(t *testing.T) {
 	}
 }
 
-// Agents change white space in items, and the order of tools.
+// Agents change the white space in items and the order of tools, so the hashes do not cover these.
 func TestHashAndToolsHashCoverContent(t *testing.T) {
 	hash := func(item string) uint64 { return mustParse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
@@ -212,7 +212,8 @@ func TestHashAndToolsHashCoverContent(t *testing.T) {
 	}
 }
 
-// A piece without an id continues the last call. Text between pieces belongs to the reply text.
+// In a stream, a piece of a call without an id continues the last call. Text between the pieces belongs to the reply
+// text.
 func TestStreamedCallsWithoutIndexAreSeparated(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
@@ -415,7 +416,8 @@ func TestResponsesReplyEchoKeys(t *testing.T) {
 	}
 }
 
-// Tool results can be between identical messages.
+// Identical messages have the same hash. An anchor therefore counts how many of them come before its message, even with
+// tool results in between.
 func TestAnchorNthCountsIdenticalMessages(t *testing.T) {
 	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
 	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)

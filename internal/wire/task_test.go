@@ -57,7 +57,7 @@ func TestTaskRemovesHarnessTemplate(t *testing.T) {
 		"LangChain, chat":        "TOOLS\n------\nlook: looks\n\nUSER'S INPUT\n----\nHere is the user's input (remember to respond with a markdown code snippet of a json blob with a single action, and NOTHING else):\n\n@",
 		"Cline":                  "<user_input mode=\"act\"><mode_notice>Act.</mode_notice>@</user_input>\n<file_content path=\"a.go\">\npackage a\n</file_content>",
 		"Cline, a command":       "<user_command slash=\"fix\">@</user_command>",
-		"Cline, older":           "<task>\n@\n</task>\n\n# Keep a list\n\n<environment_details>\nx\n</environment_details>",
+		"Cline, older version":   "<task>\n@\n</task>\n\n# Keep a list\n\n<environment_details>\nx\n</environment_details>",
 		"Roo":                    "<user_message>\n@\n</user_message>\n\n<environment_details>\nx\n</environment_details>",
 		"Cursor":                 "<user_info>\nLinux\n</user_info>\n\n<timestamp>noon</timestamp><user_query>\n@\n</user_query>",
 		"Copilot Chat":           "<attachments>\n<attachment id=\"a.go\">\npackage a\n</attachment>\n</attachments>\n<context>\nToday is a Friday.\n</context>\n<userRequest>\n@\n</userRequest>",

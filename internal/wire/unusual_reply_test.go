@@ -169,7 +169,7 @@ func TestUsageAfterDiscardedTextIsRead(t *testing.T) {
 				_, _ = r.Write(part)
 			}
 			if rep, want := r.Reply(), (wire.Usage{Input: 7, Cached: 4, Written: 1, Output: 2}); !rep.Cut || !rep.Complete || rep.Usage != want {
-				t.Errorf("%.20q in %d-byte pieces: got Cut = %v, Complete = %v, %+v, want true, true, %+v", raw, piece, rep.Cut, rep.Complete, rep.Usage, want)
+				t.Errorf("%.20q in %d-byte pieces: got Cut = %v, Complete = %v, usage %+v, want Cut and Complete true, usage %+v", raw, piece, rep.Cut, rep.Complete, rep.Usage, want)
 			}
 		}
 	}

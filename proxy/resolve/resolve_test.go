@@ -212,7 +212,7 @@ func TestUnreachableStoreExcludesSession(t *testing.T) {
 	c.store.unreachable = true
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StartedOffline || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("unreachable store: Excluded = %v, StartedOffline = %v, reasons = %v; want true, true, [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.StartedOffline, res.Excluded, label.ExcludedLate)
+		t.Errorf("unreachable store: Excluded = %v, StartedOffline = %v, reasons = %v; want Excluded and StartedOffline true, reasons = [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.StartedOffline, res.Excluded, label.ExcludedLate)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c.store.unreachable = true
 	res := c.sendTurn(secondRequest, "done")
 	if !res.IsNew || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("unreachable store: IsNew = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.IsNew, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
+		t.Errorf("unreachable store: IsNew = %v, Excluded = %v, reasons = %v; want IsNew and Excluded true, reasons = [%v]", res.IsNew, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
 	}
 	if next := c.sendTurn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
 		t.Errorf("first request of a conversation, which needs no lookup: Excluded = %v, reasons = %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
@@ -275,7 +275,7 @@ func TestUncertainSaltExcludesSession(t *testing.T) {
 	c.saltMayDiffer = true
 	res := c.sendTurn(firstRequest, firstAnswer)
 	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
-		t.Errorf("salts may differ: Excluded = %t, reasons = %v, want true, [%v]", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
+		t.Errorf("salts may differ: Excluded = %t, reasons = %v, want Excluded = true, reasons = [%v]", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
 	}
 }
 

@@ -134,7 +134,7 @@ func TestStopEndsRetryPause(t *testing.T) {
 				start := time.Now()
 				end(c, cancel)
 				if err := <-done; err == nil || !time.Now().Equal(start) || len(f.times) != 1 {
-					t.Errorf("UploadTraces returned %v after %v and %d requests, want an error without delay after 1 request", err, time.Since(start), len(f.times))
+					t.Errorf("UploadTraces returned %v after %v and %d requests, want an error at once, after 1 request", err, time.Since(start), len(f.times))
 				}
 			})
 		})

@@ -142,7 +142,7 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	})
 	stop()
 	if len(c.spans) != 1 || tr.Sent() != 1 || tr.Dropped() != 0 {
-		t.Fatalf("the collector got %d spans, Sent() = %d, Dropped() = %d, want 1, 1 and 0", len(c.spans), tr.Sent(), tr.Dropped())
+		t.Fatalf("the collector got %d spans, Sent() = %d, Dropped() = %d, want 1 span, Sent() = 1, Dropped() = 0", len(c.spans), tr.Sent(), tr.Dropped())
 	}
 	s := c.spans[0]
 	id := fmt.Sprintf("%x", s.GetSpanId())
@@ -298,7 +298,7 @@ func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 			}
 			stop()
 			if c.requests != tc.requests || tr.Sent() != tc.sent || tr.Dropped() != tc.dropped {
-				t.Errorf("the collector got %d requests, Sent() = %d, Dropped() = %d, want %d, %d and %d; reported errors = %q", c.requests, tr.Sent(), tr.Dropped(), tc.requests, tc.sent, tc.dropped, reports)
+				t.Errorf("the collector got %d requests, Sent() = %d, Dropped() = %d, want %d requests, Sent() = %d, Dropped() = %d; reported errors = %q", c.requests, tr.Sent(), tr.Dropped(), tc.requests, tc.sent, tc.dropped, reports)
 			}
 			if (tc.reports == "") != (len(reports) == 0) || !strings.Contains(strings.Join(reports, " "), tc.reports) {
 				t.Errorf("reported errors = %q, want %q", reports, tc.reports)
