@@ -26,7 +26,7 @@ func TestPosteriorWithoutDataIsPrior(t *testing.T) {
 	}
 }
 
-// A lesson is benched (expected to harm) as long as its mean is below -0.25 standard deviations.
+// A lesson is benched (expected to harm) while its mean effect is more than 0.25 standard deviations below 0.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
 	before := bandit.Posterior{}
@@ -47,7 +47,8 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	}
 }
 
-// A match without a pick does not count as a pick.
+// A lesson with 200 picks is benched as soon as its mean effect is below 0. Sessions in which the lesson matched but
+// was not picked do not count towards the 200.
 func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 	for _, tc := range []struct {
 		injected, withheld, unpicked, mean float64
@@ -77,7 +78,7 @@ func TestLessonWith200PicksIsBenchedBelowZero(t *testing.T) {
 	}
 }
 
-// A correction may arrive before the reward that it corrects.
+// A count can become negative if the correction of a reward arrives before the reward.
 func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(-3*trial.FixedScale, 3*trial.FixedScale)
@@ -93,7 +94,7 @@ func TestNegativeCountsKeepBeliefsFinite(t *testing.T) {
 			t.Fatalf("belief = %+v, want finite numbers, Var > 0 and a mean from -20 to 20", p)
 		}
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
-			t.Fatalf("RawCounts = %v, %v, want no negative count", s, f)
+			t.Fatalf("RawCounts = %v, %v, want no negative number", s, f)
 		}
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(bandit.Config{K: 1, Objective: bandit.Raw, Epsilon: 0.2}, c, &a, "s", lessons("a"), 1)
@@ -133,7 +134,7 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	before := c.Posterior(lesson("a")).Mean
 	c.Add([]trial.Delta{delta("a@1", "n1", 7, 10*trial.FixedScale), delta("a@1", "s1", 7, -10*trial.FixedScale)})
 	if after := c.Posterior(lesson("a")).Mean; after >= before {
-		t.Errorf("ten sessions with residual -1 changed the mean from %v to %v, want a lower mean", before, after)
+		t.Errorf("mean before and after ten sessions with residual -1: got %v and %v, want a lower mean after the sessions", before, after)
 	}
 }
 
@@ -185,7 +186,7 @@ func TestSuccessorInheritsHalfTheParentMean(t *testing.T) {
 		}
 	}
 	if wantHalf < 0.03 {
-		t.Errorf("parent mean = %v, want at least 0.06 for this test", 2*wantHalf)
+		t.Errorf("mean of the earlier text = %v, want at least 0.06, because otherwise this test proves nothing", 2*wantHalf)
 	}
 	first := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean
 	second := armSums{n1: 900, s1: -9}
@@ -193,14 +194,14 @@ func TestSuccessorInheritsHalfTheParentMean(t *testing.T) {
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
 	if !almostEqual(third, own/2) {
-		t.Errorf("third text: mean = %v, want %v, half the second text's own mean", third, own/2)
+		t.Errorf("mean of the third text = %v, want %v, half of the mean that comes from the second text's own sessions", third, own/2)
 	}
 	if got := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean; got != first {
-		t.Errorf("first text: mean = %v, want %v as before the second text", got, first)
+		t.Errorf("mean of the first text = %v, want %v, as before the second text was added", got, first)
 	}
 }
 
-// The chooser uses the new priors only after SetPriors.
+// Refit computes new priors from the lessons. The chooser uses the new priors only after SetPriors is called.
 func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	c := bandit.New()
 	if p := c.Refit(); p.Version != 1 || p.MeanEffect != 0.01 || !almostEqual(p.EffectVariance, 0.0016) || !almostEqual(p.MatchVariance, 0.01) {
@@ -216,7 +217,7 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	}
 	p := c.Refit()
 	if p.MeanEffect < 0.03 || p.MeanEffect > 0.06 || p.EffectVariance > 0.0016 || p.EffectVariance < 0.0002 || p.MatchVariance > 0.01 || p.MatchVariance < 0.0005 {
-		t.Errorf("40 lessons with 6-point effect: priors = %+v, want MeanEffect in [0.03, 0.06], EffectVariance in [0.0002, 0.0016], MatchVariance in [0.0005, 0.01]", p)
+		t.Errorf("40 lessons with an effect of 6 points: priors = %+v, want MeanEffect in [0.03, 0.06], EffectVariance in [0.0002, 0.0016], MatchVariance in [0.0005, 0.01]", p)
 	}
 	if c.Priors().Version != 0 {
 		t.Errorf("before SetPriors: Version = %d, want 0", c.Priors().Version)
@@ -227,11 +228,12 @@ func TestRefitMovesPriorsTowardsLessons(t *testing.T) {
 	}
 	c.SetPriors(bandit.Priors{MeanEffect: math.NaN(), EffectVariance: -1, MatchVariance: math.Inf(1)})
 	if got := c.Priors(); got != bandit.DefaultPriors() {
-		t.Errorf("after invalid priors: %+v, want the defaults", got)
+		t.Errorf("after SetPriors with invalid priors: priors = %+v, want the default priors", got)
 	}
 }
 
-// Binary rewards have the variance 0.24. If there are graded rewards (between 0 and 1), the variance is measured.
+// If all rewards are 0 or 1, the chooser assumes the variance 0.24. If there are also graded rewards (between 0 and 1),
+// it uses the measured variance.
 func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	c := bandit.New()
 	add := func(n int64, field string, v float64) {
@@ -248,7 +250,8 @@ func TestResidualVarianceDependsOnGradedRewards(t *testing.T) {
 	}
 }
 
-// A lesson becomes a caution (is shown as a warning) if CautionEvidence returns worse > better.
+// A lesson becomes a caution (a lesson that is shown as a warning) if the second result of CautionEvidence, worse, is
+// larger than the first, better.
 func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 	evidence := func(n int, better, worse float64) (float64, float64) {
 		c := bandit.New()
@@ -274,13 +277,13 @@ func TestCautionNeedsMoreHarmThanChance(t *testing.T) {
 	} {
 		b, w := evidence(tc.injected, tc.better, tc.worse)
 		if (w > b) != tc.caution {
-			t.Errorf("%+v: CautionEvidence = %v, %v, want worse > better: %v", tc, b, w, tc.caution)
+			t.Errorf("%+v: CautionEvidence = %v (better), %v (worse), want worse > better: %v", tc, b, w, tc.caution)
 		}
 	}
 }
 
-// simulateCautions returns how many of 400 lessons were a caution during 1,000 sessions. A session succeeds with
-// probability 0.5 + match, plus effect with the lesson.
+// simulateCautions simulates 1,000 sessions for each of 400 lessons, and returns how many lessons became a caution at
+// any time. A session succeeds with probability 0.5 + match, or with the lesson 0.5 + match + effect.
 func simulateCautions(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the tests need repeatable numbers

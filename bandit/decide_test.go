@@ -70,8 +70,8 @@ type fixedBaseline struct {
 func (fixedBaseline) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (b fixedBaseline) Baseline(string) (float64, float64)       { return b.n, b.sum }
 
-// The base is a session's expected reward, between 0 and 1. A negative session count is ignored: a correction may
-// arrive before the reward that it corrects.
+// Base is the reward that is expected for a session of this category, between 0 and 1. The count of rewarded sessions
+// can be negative for a moment, if the correction of a reward arrives before the reward. Base ignores such a count.
 func TestBaseFollowsCategory(t *testing.T) {
 	for _, tc := range []struct{ n, sum, want float64 }{
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
@@ -162,8 +162,8 @@ func TestWithholdingRateDependsOnHoldoutRule(t *testing.T) {
 	checkShare("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
-// Objectives other than uplift withhold the full share until the lesson is proven. In a trial, the trial's share is
-// withheld.
+// Epsilon is the share of picks that are withheld. With every objective except uplift, the full share is withheld until
+// the lesson is proven. During a trial, the trial's own share is withheld.
 func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
@@ -185,8 +185,8 @@ func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 	}
 }
 
-// A benched lesson (one expected to harm) is picked only in a small share of sessions, the probes. A probe uses one
-// slot.
+// A benched lesson is a lesson that is expected to harm. It is picked only in a small share of sessions, the probes. A
+// probe uses one of the session's slots.
 func TestProbesPreferUncertainLessons(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
@@ -198,13 +198,14 @@ func TestProbesPreferUncertainLessons(t *testing.T) {
 		a := trial.Assignment{}
 		ps := slugs(bandit.Decide(cfg, b, &a, unitName(i), lessons("a", "b", "known", "x", "y"), 1))
 		if len(ps) != 2 || ps[0] != "b" {
-			t.Fatalf("picks = %v, want two, the first b", ps)
+			t.Fatalf("picks = %v, want two picks, of which the first is b", ps)
 		}
 		probed[ps[1]]++
 	}
-	// x and y are equally uncertain. In a probe, each has the best draw with probability (1 - 0.38*0.38)/2.
+	// Lessons x and y are equally uncertain. In a probe, each of the two has the highest random draw with probability
+	// (1 - 0.38*0.38)/2.
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
-		t.Errorf("second picks in 20,000 sessions = %v, want x and y at least 120 times, known 20 to 100 times, and a at least 19,500 times", probed)
+		t.Errorf("second picks in 20,000 sessions: got %v, want at least 120 for each of x and y, 20 to 100 for known, and at least 19,500 for a", probed)
 	}
 }
 
@@ -220,14 +221,15 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	base := a.Base
 	later := bandit.Decide(neverWithhold(), movedBaseline{b}, &a, "s", lessons("b"), 2)
 	if a.Base != base || base != trial.Round(70.0/100) {
-		t.Errorf("Base = %v at the first and %v at the second decision, want %v twice", base, a.Base, trial.Round(70.0/100))
+		t.Errorf("Base: got %v at the first decision and %v at the second, want %v at both", base, a.Base, trial.Round(70.0/100))
 	}
 	if len(later) != 1 || math.Abs(later[0].Offset-(base+0.1)) > 1e-6 {
 		t.Errorf("second decision: picks = %+v, want one with offset %v", later, base+0.1)
 	}
 }
 
-// Random draws of this lesson's effect are often above 0. A benched lesson is nevertheless picked only by probes.
+// The expected effect is below 0 but uncertain, so many random draws are above 0. Even so, the benched lesson is picked
+// only by probes.
 func TestBenchedLessonIsRarelyPicked(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
@@ -235,11 +237,12 @@ func TestBenchedLessonIsRarelyPicked(t *testing.T) {
 		tried += len(bandit.Decide(bandit.Config{K: 3}, b, &trial.Assignment{}, unitName(i), lessons("a"), 1))
 	}
 	if tried < 60 || tried > 150 {
-		t.Errorf("benched lesson picked in %d of 5,000 sessions, want 60 to 150", tried)
+		t.Errorf("picks of the benched lesson in 5,000 sessions: got %d, want 60 to 150", tried)
 	}
 }
 
-// A decision makes at most K picks, and a session at most 2K.
+// Decide makes at most K picks at a time, and at most 2K in a session. A withheld pick uses a slot like an injected
+// pick.
 func TestWithheldPicksTakeSlots(t *testing.T) {
 	b := beliefsBySlug{}
 	var actions []bandit.Action
@@ -252,7 +255,7 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 	cfg.Epsilon = 1 // withhold all
 	a := trial.Assignment{}
 	if got := bandit.Decide(cfg, b, &a, "s", actions, 1); len(got) != 3 || got[0].Injected {
-		t.Fatalf("picks = %+v, want three, the first withheld", got)
+		t.Fatalf("picks = %+v, want three picks, of which the first is withheld", got)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", actions, 2); got != nil {
 		t.Fatalf("same lessons matched again: picked %v, want no pick", slugs(got))
@@ -272,8 +275,8 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 	}
 }
 
-// The loop warning is a forced pick: it is picked once per session, whatever the belief is, but never in a control
-// session. The warning is not a match.
+// The loop warning is a forced pick: it is picked once per session, even if it is expected to harm, but never in a
+// control session. The warning is not recorded as a match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.3, MatchEffect: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, MatchEffect: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
@@ -354,7 +357,7 @@ func TestGammaDrawHasMeanAndVariance(t *testing.T) {
 	}
 }
 
-// An edit during the session causes no second match or pick.
+// If a lesson's text is edited during a session, the new text causes no second match and no second pick in the session.
 func TestSessionKeepsFirstLessonText(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.1}}
 	a := trial.Assignment{}
@@ -442,12 +445,12 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] || p.Centre < 0.05 || p.Centre > 0.95 {
-				t.Fatalf("pick = %+v, want at most one pick per lesson, with Centre from 0.05 to 0.95", p)
+				t.Fatalf("pick = %+v, want only one pick of this lesson, with Centre from 0.05 to 0.95", p)
 			}
 			seen[p.Slug] = true
 		}
 		if bandit.Spent(&a) > 2*cfg.K || (a.Control && len(a.Picks) > 0) {
-			t.Fatalf("%d used slots and %d picks with K = %d, Control = %v, want at most 2K slots, and no pick in a control session", bandit.Spent(&a), len(a.Picks), cfg.K, a.Control)
+			t.Fatalf("got %d used slots and %d picks (K = %d, Control = %v), want at most 2K slots, and no pick if Control is true", bandit.Spent(&a), len(a.Picks), cfg.K, a.Control)
 		}
 	})
 }
@@ -478,7 +481,7 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideAfterAdd adds a reward for the same arms before each decision.
+// BenchmarkDecideAfterAdd measures Decide when each decision comes after a new reward for the same arms.
 func BenchmarkDecideAfterAdd(b *testing.B) {
 	c, cfg := chooserWithLessons(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
 	var actions []bandit.Action

@@ -12,8 +12,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// armSums has an arm's counters for sessions with the lesson injected (1), withheld (0) and not picked (u). n1, n0 and
-// nu are session counts, and s1, s0 and su are sums of residuals.
+// armSums holds the counters of an arm. The numbers of sessions are n1 (lesson injected), n0 (withheld) and nu (not
+// picked), and the sums of the residuals in these sessions are s1, s0 and su.
 type armSums struct{ n1, s1, n0, s0, nu, su float64 }
 
 func (s armSums) addTo(c *bandit.Chooser, arm string, day int32) {
@@ -22,9 +22,9 @@ func (s armSums) addTo(c *bandit.Chooser, arm string, day int32) {
 	}
 }
 
-// solve returns the mean and variance of the lesson's effect and of the match effect, according to the formulas in the
-// specification. In a session with a match, the expected residual (reward minus predicted reward) is the match effect,
-// plus the lesson's effect if the lesson was injected.
+// solve returns the mean and the variance of the lesson's effect and of the match effect, computed with the formulas in
+// the specification. A residual is a reward minus the predicted reward. In a session with a match, the expected
+// residual is the match effect, and if the lesson was injected, the match effect plus the lesson's effect.
 func (s armSums) solve(p bandit.Priors, mu0 float64) (mean, variance, matchEffect, matchVariance float64) {
 	a := 1/p.MatchVariance + (s.n0+s.nu+s.n1)/p.RewardVariance
 	b := s.n1 / p.RewardVariance
@@ -51,7 +51,7 @@ func genArmSums(t *rapid.T) armSums {
 	return e
 }
 
-// assertNear compares two numbers up to rounding errors.
+// assertNear fails the test if two numbers differ by more than a rounding error.
 func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-9+1e-6*math.Abs(want) {
@@ -59,8 +59,8 @@ func assertNear(t *rapid.T, subject string, got, want float64) {
 	}
 }
 
-// Posterior treats a negative count as 0. Such a count occurs if a correction arrives before the reward that it
-// corrects.
+// Posterior treats a negative count as 0. A count can be negative if the correction of a reward arrives before the
+// reward.
 func TestPosteriorMatchesFormulas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := genArmSums(t)
@@ -78,7 +78,7 @@ func TestPosteriorMatchesFormulas(t *testing.T) {
 		assertNear(t, "the variance", p.Var, variance)
 		assertNear(t, "the match effect", p.MatchEffect, matchEffect)
 		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
-			t.Fatalf("Benched = %v with mean %v and variance %v after %v picks, want the opposite", p.Benched, mean, variance, want.n1+want.n0)
+			t.Fatalf("mean %v, variance %v, %v picks: Benched = %v, want the opposite", mean, variance, want.n1+want.n0, p.Benched)
 		}
 	})
 }
@@ -127,7 +127,7 @@ func TestMeanBeforeUsesOnlyEarlierDays(t *testing.T) {
 		at := rapid.Int32Range(100, 140).Draw(t, "day")
 		for day := int32(100); day <= 140; day += 10 {
 			e := genArmSums(t)
-			e.n1, e.s1 = e.n1/50, e.s1/50 // too few for a change point
+			e.n1, e.s1 = e.n1/50, e.s1/50 // too few sessions for the detection of a change
 			e.addTo(allDays, "a@1", day)
 			if day < at {
 				e.addTo(before, "a@1", day)
@@ -187,7 +187,8 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	}
 }
 
-// MergeMaxima adds the highest evidence that another replica has seen.
+// RaiseMaxima moves the chooser to the current day. MergeMaxima adds the strongest evidence that another replica has
+// seen.
 func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	c := bandit.New()
 	armSums{n1: 100, s1: 20}.addTo(c, "a@1", 100)
@@ -198,11 +199,12 @@ func TestRaiseMaximaAdvancesDay(t *testing.T) {
 	}
 	c.TrialCounters().MergeMaxima([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
 	if got := c.TrialCounters().Stats("a@1").Maxima.LogEHelps; got != 4 {
-		t.Errorf("after RaiseMaxima: LogEHelps = %v, want 4", got)
+		t.Errorf("after MergeMaxima: LogEHelps = %v, want 4", got)
 	}
 }
 
-// A unit (here a run with several sessions) has one budget of picks. Withheld lessons use the budget as well.
+// A unit is a run with several sessions. All sessions of a unit share one budget of picks. A withheld lesson uses the
+// budget like an injected one.
 func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 	decided := func() *trial.Assignment {
 		return &trial.Assignment{
@@ -253,7 +255,7 @@ func TestDecideSharedRespectsSlotsAndBudget(t *testing.T) {
 			t.Errorf("%s: DecideShared = %v and new picks %v, want %v and no new pick", name, got, slugs(fresh), tc.want)
 		}
 	}
-	// a later decision has a later turn, and takes the remaining slots
+	// The later decision is made at a later turn, and uses the remaining slots.
 	a := decided()
 	given, fresh := bandit.DecideShared(
 		bandit.Config{K: 3},

@@ -11,23 +11,25 @@ import (
 	"precept/bandit/trial"
 )
 
-// flatBeliefs expects the reward 0.5 in every session.
+// flatBeliefs are beliefs that expect the reward 0.5 in every session.
 type flatBeliefs struct{ beliefsBySlug }
 
 func (flatBeliefs) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 
 func (flatBeliefs) Baseline(string) (float64, float64) { return 2000, 1000 }
 
-// runWorld simulates runs with several agents and one session each. Rewards in a run are correlated.
+// runWorld describes simulated runs. In a run, there are several agents with one session each, and the rewards of these
+// sessions are correlated.
 type runWorld struct {
 	runs, agents int
-	share        float64 // share of reward variance explained by the run
+	share        float64 // share of the variance of the rewards that the run explains
 	effect       float64 // effect on the agent that gets the lesson
-	spills       bool    // the effect is on all agents in the run
+	spills       bool    // the lesson has its effect on all agents in the run
 }
 
-// estimate returns the measured effect and the standard error. If coinsByRun is true, the run is randomized; otherwise
-// each session is. If countedByRun is true, the run is one observation; otherwise each session is.
+// estimate returns the measured effect and its standard error. If coinsByRun is true, the lesson is injected or
+// withheld at random for a whole run, and otherwise for each session. If countedByRun is true, a run counts as one
+// observation, and otherwise each session counts as one.
 func (w runWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
@@ -96,8 +98,8 @@ func (w runWorld) summarizeEstimates(simulations int, coinsByRun, countedByRun b
 	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
 }
 
-// A unit is a run with several member sessions. A lesson is either injected for all members or withheld for all
-// members.
+// The unit is a run with several member sessions. DecideShared either injects a lesson for all members or withholds it
+// for all members.
 func TestDecideSharedGivesMembersSamePicks(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}

@@ -42,7 +42,7 @@ func (ft *fakeTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// judgeEmptySession asks the judge about an empty session, and returns the waits before retries.
+// judgeEmptySession asks the judge about an empty session. It returns the judgement and the waits before retries.
 func (ft *fakeTransport) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
@@ -77,8 +77,8 @@ func TestWaitsForTheJudgeAreReported(t *testing.T) {
 	}
 }
 
-// Some servers say how long to wait (Retry-After), but the client waits at most five minutes. The client does not retry
-// after a permanent error.
+// If a server says how long to wait (Retry-After), the client waits that long, but at most five minutes. After a
+// permanent error, the client does not retry.
 func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, tc := range map[string]struct {
@@ -129,7 +129,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 		s := &fakeTransport{replies: tc.replies}
 		_, waits, err := s.judgeEmptySession(t.Context(), t, nil)
 		if checkEqual(t, name+": waits", waits, tc.waits); (err != nil) != (tc.fails != "") || err != nil && !strings.Contains(err.Error(), tc.fails) {
-			t.Errorf("%s: err = %v, want an error that contains %q, or nil for an empty text", name, err, tc.fails)
+			t.Errorf("%s: err = %v, want an error that contains %q (if empty: no error)", name, err, tc.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
 			t.Errorf("%s: the server got %d requests, want %d", name, len(s.bodies), want)
@@ -137,7 +137,7 @@ func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	}
 }
 
-// If the server refuses response_format, later requests have the schema in the prompt.
+// If the server refuses the parameter response_format, later requests contain the schema in the prompt instead.
 func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	s := &fakeTransport{replies: []reply{{400, "", "bad"}, {200, "", chatCompletion(`{"outcome":"success","reason":"r"}`)}, {200, "", chatCompletion(noLessons)}}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, nil); err != nil {
@@ -161,7 +161,7 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	}
 }
 
-// Without random waits, several replicas would send their retries at the same moment.
+// The waits are random, because otherwise several replicas would retry at the same moment.
 func TestRetryWaitsAreRandomized(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for replica := range 20 {
@@ -179,7 +179,8 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 	}
 }
 
-// If the server does not report the tokens, they are estimated. The tokens of an unusable answer also count.
+// If the server does not report how many tokens a request used, the client estimates the number. The tokens of an
+// unusable answer also count.
 func TestAnswerTokensAreCounted(t *testing.T) {
 	completion := func(finishReason, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finishReason, refusal, usage) + strings.Repeat(" ", pad)
@@ -223,11 +224,11 @@ func TestCanceledContextEndsRetries(t *testing.T) {
 	cancel()
 	s := &fakeTransport{replies: []reply{{500, "", ""}}}
 	if _, waits, err := s.judgeEmptySession(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
-		t.Errorf("canceled: err = %v after %d requests and waits %v, want context.Canceled after at most one request and one wait", err, len(s.bodies), waits)
+		t.Errorf("canceled context: got error %v after %d requests and the waits %v, want context.Canceled after at most one request and one wait", err, len(s.bodies), waits)
 	}
 }
 
-// The server refuses one parameter, temperature or cache_control. The other parameter stays in the next request.
+// The server refuses either temperature or cache_control. The next request omits only the refused parameter.
 func TestOnlyRefusedParameterIsDropped(t *testing.T) {
 	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
 		s := &fakeTransport{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skipReply}}
@@ -235,7 +236,7 @@ func TestOnlyRefusedParameterIsDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		if second := s.bodies[1]; strings.Contains(second, refused) || !strings.Contains(second, kept) {
-			t.Errorf("request after refused %s:\n%s\nwant %s, and not the refused parameter", refused, second, kept)
+			t.Errorf("request after the server refused %s:\n%s\nwant %s, but not the refused parameter", refused, second, kept)
 		}
 	}
 }

@@ -21,11 +21,12 @@ import (
 	"precept/internal/sample"
 )
 
-// scriptedJudge is a fake judge server that records requests. The answer function returns the reply to request n.
+// scriptedJudge is a fake judge server that records the requests. The function answer returns the reply to the request
+// with number n.
 type scriptedJudge struct {
 	mu       sync.Mutex
 	requests []judgeRequest
-	answer   func(n int, a judgeRequest) (status int, header map[string]string, body string) // status 0: no reply
+	answer   func(n int, a judgeRequest) (status int, header map[string]string, body string) // with status 0, there is no reply
 }
 
 type judgeRequest struct {
@@ -75,7 +76,8 @@ const (
 	noLessons  = `{"lessons":[]}`
 )
 
-// validJudge answers three questions: how the received lessons worked, the outcome, and new lessons.
+// validJudge returns a function that answers the judge's three questions about a session: how its lessons worked, what
+// the outcome was, and which new lessons to write.
 func validJudge(outcome, lessons string) func(a judgeRequest) string {
 	return func(a judgeRequest) string {
 		switch {
@@ -89,7 +91,7 @@ func validJudge(outcome, lessons string) func(a judgeRequest) string {
 	}
 }
 
-// runJudge runs the distiller with a model as the judge, and returns the waits before retries.
+// runJudge runs the distiller with the scripted judge. It returns the summary and the waits before retries.
 func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
 	t.Helper()
 	server := httptest.NewServer(s)
@@ -109,13 +111,14 @@ func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distil
 	return sum, waits, err
 }
 
-// storeSessionWithBlock stores a session with an inserted block in the system prompt and the messages.
+// storeSessionWithBlock stores a session in which precept inserted a block into the system prompt and into the
+// messages.
 func storeSessionWithBlock(f *fixture) {
 	f.addSession("one", event{message: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
-// The judge gets three requests: the first asks for opinions on the lessons that the session got, the second for the
-// outcome, and the third for new lessons.
+// For one session, the judge gets three requests. They ask for opinions on the session's lessons, for the outcome, and
+// for new lessons, in this order.
 func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
@@ -150,7 +153,7 @@ func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	}
 }
 
-// AIP-11 is the specification for lesson files. The counter-example is optional.
+// AIP-11 is the specification for lesson files. It requires every section except the counter-example.
 func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 	for counter, want := range map[string]string{
 		"": "", "A benchmark of a cold start needs the first result.": "\n## Counter-example\n\nA benchmark of a cold start needs the first result.\n",
@@ -168,7 +171,8 @@ func TestDraftedLessonHasAIP11Sections(t *testing.T) {
 	}
 }
 
-// Common words, hosts, paths and ids are dropped. A draft without triggers is refused.
+// The distiller drops error patterns that are only a common word, a host, a path or an id. If no trigger is left, it
+// refuses the draft.
 func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	for _, tc := range []struct{ errors, want string }{
 		{`"Error"`, ""},
@@ -191,7 +195,7 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 		switch list := f.lessons(); {
 		case tc.want == "":
 			if len(list) != 0 || len(sum.Refused) != 1 || !strings.HasPrefix(fmt.Sprint(sum.Refused), "map[trigger_overbroad") {
-				t.Errorf("error patterns %s: lessons = %v, refusals = %v, want no lesson and one refusal for trigger_overbroad", tc.errors, f.slugs(), sum.Refused)
+				t.Errorf("error patterns %s: lessons = %v, refusals = %v, want no lesson, and one refusal with the reason trigger_overbroad", tc.errors, f.slugs(), sum.Refused)
 			}
 		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != tc.want:
 			t.Errorf("error patterns %s: lessons = %v, refusals = %v, want one lesson with error patterns %s", tc.errors, f.slugs(), sum.Refused, tc.want)
@@ -199,7 +203,8 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	}
 }
 
-// The server refuses one session as too long, and every request that sets a temperature.
+// The judge's server refuses every request that sets a temperature. It also refuses one session, because the session is
+// too long.
 func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	f := newFixture(t)
 	for i := range 6 {
@@ -246,7 +251,8 @@ func writeLesson(t *testing.T, f *fixture, slug string) {
 	}
 }
 
-// If a retry gets a valid answer, the session is judged. Every proposed lesson is quarantined.
+// If the first answer is invalid and a retry gets a valid answer, the session counts as judged. A proposed lesson is
+// always quarantined.
 func TestInvalidAnswersAndHarmfulDraftsAreRefused(t *testing.T) {
 	good := validJudge("failure", goodLesson)
 	lessons := func(text string) func(int, judgeRequest) (int, map[string]string, string) {
@@ -331,7 +337,7 @@ func TestInvalidAnswersAndHarmfulDraftsAreRefused(t *testing.T) {
 			s := &scriptedJudge{answer: tc.answer}
 			sum, waits, err := runJudge(t, f, s)
 			if (err != nil) != tc.fails {
-				t.Fatalf("run: err = %v, want an error: %t", err, tc.fails)
+				t.Fatalf("run: got error %v, want an error: %t", err, tc.fails)
 			}
 			checkEqual(t, "Proposed and Failed", []int{sum.Proposed, sum.Failed}, []int{tc.proposed, tc.failed})
 			n := 0
@@ -340,7 +346,7 @@ func TestInvalidAnswersAndHarmfulDraftsAreRefused(t *testing.T) {
 			}
 			checkEqual(t, "refused drafts", n, tc.refused)
 			if tc.wait > 0 && (len(waits) == 0 || waits[0] != tc.wait) {
-				t.Errorf("waits = %v, want %v first", waits, tc.wait)
+				t.Errorf("waits before retries = %v, want %v as the first wait", waits, tc.wait)
 			}
 			for _, l := range f.lessons() {
 				if l.State != "quarantined" || strings.ContainsAny(l.Title, "\n\r") {
@@ -373,7 +379,8 @@ func TestNextRunContinuesAfterBudget(t *testing.T) {
 	}
 }
 
-// The judge returns two drafts. An unresolved session keeps one draft. An impossible or skipped session keeps none.
+// For each session, the judge returns two drafts. If the outcome is unresolved, the distiller keeps one draft. If the
+// task was impossible or the judge skipped the session, it keeps none.
 func TestOutcomeLimitsLessonCount(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
@@ -418,8 +425,8 @@ func TestJudgeFailureSkipsOneSession(t *testing.T) {
 	}
 }
 
-// The judge fails on three of the first tenant's sessions and on one of the second tenant's. Later runs ask about these
-// sessions last. Three failing tenants in a row end the run.
+// The judge fails on three sessions of the first tenant and on one session of the second. Later runs ask about the
+// failed sessions last. If the judge fails for three tenants in a row, the run ends.
 func TestJudgeFailureStopsOnlyOneTenant(t *testing.T) {
 	f := newFixture(t)
 	for i, text := range []string{"POISON 1", "POISON 2", "POISON 3", "A task of blue"} {
@@ -440,14 +447,14 @@ func TestJudgeFailureStopsOnlyOneTenant(t *testing.T) {
 	}
 	sum, _, err = runJudge(t, f, s)
 	if err != nil || sum.Judged != 1 || sum.Failed != 4 {
-		t.Errorf("second run: summary = %+v, err = %v, want Judged = 1, blue's task, Failed = 4 and no error", sum, err)
+		t.Errorf("second run: summary = %+v, err = %v, want Judged = 1 (the task of tenant blue), Failed = 4 and no error", sum, err)
 	}
 	f.addTenantSession("yellow", "y", nil, user("POISON 5"))
 	for _, tenant := range []string{"white", "zebra"} {
 		f.addTenantSession(tenant, tenant, nil, user("A task of "+tenant))
 	}
 	if sum, _, err = runJudge(t, f, s); err == nil || sum.Judged != 2 {
-		t.Errorf("run with two tenants' old failures, and a new one: summary = %+v, err = %v, want Judged = 2 and an error", sum, err)
+		t.Errorf("run with a new failure after old failures for two tenants: summary = %+v, err = %v, want Judged = 2 and an error", sum, err)
 	}
 
 	f = newFixture(t)
@@ -456,11 +463,11 @@ func TestJudgeFailureStopsOnlyOneTenant(t *testing.T) {
 	}
 	s.requests = nil
 	if _, _, err = runJudge(t, f, s); err == nil || len(s.requests) != 15 {
-		t.Errorf("judge that fails for every tenant: %d requests, err = %v, want 15 requests, for three sessions, and an error", len(s.requests), err)
+		t.Errorf("judge that fails for every tenant: %d requests, err = %v, want an error after 15 requests, 5 for each of three sessions", len(s.requests), err)
 	}
 }
 
-// A firewall may answer 403 because of the commands in one session.
+// A firewall in front of the judge may block a request with status 403 because of the commands in the session.
 func TestForbiddenSessionDoesNotStopRun(t *testing.T) {
 	f := newFixture(t)
 	for _, text := range []string{"POISON", "One thing", "Another thing"} {
@@ -479,8 +486,8 @@ func TestForbiddenSessionDoesNotStopRun(t *testing.T) {
 	}
 }
 
-// Three unusable answers set a session aside (the judge is not asked about it), until a run has
-// Selection.IncludeSetAside.
+// After three unusable answers about a session, the session is set aside: the judge is not asked about it again, except
+// in a run with Selection.IncludeSetAside.
 func TestSetAsideSessionsAreJudgedAgainOnRequest(t *testing.T) {
 	f := newFixture(t)
 	storeSessionWithBlock(f)
@@ -504,8 +511,8 @@ func TestSetAsideSessionsAreJudgedAgainOnRequest(t *testing.T) {
 	}
 }
 
-// Two lessons with similar titles stay separate. A third draft with a similar title is merged into the lesson with the
-// same trigger.
+// Two lessons with similar titles but different triggers stay separate. A third draft with a similar title is merged
+// into the lesson that has the same trigger as the draft.
 func TestDraftsWithDifferentTriggersAreNotMerged(t *testing.T) {
 	f := newFixture(t)
 	titles := []string{"Warm the disk cache before you measure.", "Warm the query cache before you measure.", "Warm the query cache before you measure it."}
@@ -521,11 +528,11 @@ func TestDraftsWithDifferentTriggersAreNotMerged(t *testing.T) {
 	checkEqual(t, "merged lesson's evidence", len(f.lessonBySlug("warm-the-query-cache-before-you-measure").Evidence), 2)
 	n := 0
 	if err := f.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil || n == 0 {
-		t.Errorf("EachNote read %d notes that the two lessons differ, err = %v, want at least 1 note and no error", n, err)
+		t.Errorf("notes that the two lessons differ: got %d from EachNote, err = %v, want at least 1 and no error", n, err)
 	}
 }
 
-// If a prompt file is missing, the default prompt is used.
+// LoadPrompts reads the prompts from files. For a missing file, it uses the default prompt.
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
@@ -546,7 +553,8 @@ func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	}
 }
 
-// A redirect would send sessions to a server that is not configured.
+// The client does not follow a redirect from the judge, because the redirect could send sessions to a server that is
+// not configured.
 func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 	var reached atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
@@ -559,12 +567,12 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 		}}
 		sum, _, err := runJudge(t, f, s)
 		if text := fmt.Sprint(sum, err); !strings.Contains(text, "does not follow the redirect") || reached.Load() != 0 {
-			t.Errorf("redirect %d: result = %s, want \"does not follow the redirect\"; the target got %d requests, want 0", code, text, reached.Load())
+			t.Errorf("redirect with status %d: got result %s, want an error with \"does not follow the redirect\"; requests at the redirect's target: got %d, want 0", code, text, reached.Load())
 		}
 	}
 }
 
-// A troubled session has a failure or a correction.
+// A session is troubled if a command fails or the user corrects the agent.
 func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
 	f := newFixture(t)
 	calm := call("bash", `{"command":"make bench"}`, "ok 12ms")
@@ -586,7 +594,7 @@ func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
 	}
 }
 
-// In a long session, the prompt has the beginning, the end and the parts around failures.
+// Of a long session, the prompt contains only the beginning, the end and the parts around failures.
 func TestPromptShortensLongSession(t *testing.T) {
 	events := []event{user("FIRST")}
 	for i := range 200 {
@@ -626,14 +634,14 @@ func TestOverbroadOrPrivateDraftIsRefused(t *testing.T) {
 			s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			sum, _, err := runJudge(t, f, s)
 			if text := fmt.Sprint(sum.Refused); err != nil || (tc.refused == "") != (len(f.slugs()) == 1) || !strings.Contains(text, tc.refused) {
-				t.Errorf("lessons = %v, refusals = %s, err = %v, want a refusal for %q, or one lesson for an empty text", f.slugs(), text, err, tc.refused)
+				t.Errorf("lessons = %v, refusals = %s, err = %v, want a refusal for %q, or if empty, one lesson", f.slugs(), text, err, tc.refused)
 			}
 		})
 	}
 }
 
-// Harnesses put templates around users' requests. Words that occur only in the templates do not make a trigger too
-// broad.
+// Agent programs put templates around the user's request. A word that all sessions contain only because of the template
+// does not make a trigger too broad.
 func TestTriggerCheckIgnoresHarnessTemplates(t *testing.T) {
 	const template = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Check the quay gate again."
 	f := newFixture(t)
@@ -674,7 +682,7 @@ func TestDraftNamingExistingLessonIsMerged(t *testing.T) {
 	}
 }
 
-// A provider can cache a system message that is equal in all requests.
+// The system message is equal for all sessions, so that the provider can cache it.
 func TestSystemMessageIsEqualForAllSessions(t *testing.T) {
 	f := newFixture(t)
 	for i := range 3 {
@@ -689,13 +697,13 @@ func TestSystemMessageIsEqualForAllSessions(t *testing.T) {
 	for _, a := range s.requests {
 		first, _ := a.Body["messages"].([]any)[0].(map[string]any)
 		if first["role"] != "system" || strings.Contains(a.System, "quay") || !strings.Contains(a.User, "quay") {
-			t.Errorf("system message = %.80q, user message = %.80q, want the session only in the user message", a.System, a.User)
+			t.Errorf("request: got system message %.80q and user message %.80q, want the session only in the user message", a.System, a.User)
 		}
 		sessions[a.System]++
 	}
 	for prompt, n := range sessions {
 		if n != 3 {
-			t.Errorf("system message %.80q: sent for %d sessions, want 3", prompt, n)
+			t.Errorf("system message %.80q: got it in the requests for %d sessions, want all 3", prompt, n)
 		}
 	}
 }

@@ -31,8 +31,8 @@ type armSessions struct {
 	controlled                             bool    // control sessions, in which every lesson is withheld
 }
 
-// addArmSessions adds the sessions' counts to the chooser. It computes the deltas for each kind of session once,
-// because equal sessions have equal deltas.
+// addArmSessions adds the counts for the sessions to the chooser. Sessions of one kind (for example, withheld and not
+// rewarded) have equal deltas, which are computed only once.
 func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	if a.day == 0 {
 		a.day = today()
@@ -40,7 +40,7 @@ func addArmSessions(c *bandit.Chooser, slug string, a armSessions) {
 	if a.injectedTier == 0 {
 		a.injectedTier = 1
 	}
-	var all []trial.Delta // added in one step; after two steps, the chooser would detect a change in the effect
+	var all []trial.Delta // added in one call, because an effect that changes between calls is detected
 	add := func(ds []trial.Delta, times int) {
 		multiplied := slices.Clone(ds)
 		for i := range multiplied {
@@ -96,7 +96,8 @@ func lessonRow(t *testing.T, c *bandit.Chooser, edits ...func(*report.Input)) re
 	return report.Row{}
 }
 
-// NeedsPicks is the number of further picks (sessions for which the lesson is chosen) until a verdict is likely.
+// NeedsPicks is the number of additional picks (sessions for which the lesson is chosen) after which a verdict is
+// likely.
 func TestVerdictDependsOnData(t *testing.T) {
 	for name, tc := range map[string]struct {
 		a    armSessions
@@ -121,10 +122,10 @@ func TestVerdictDependsOnData(t *testing.T) {
 				t.Errorf("Verdict = %s, want %s; SRM = %+v, Reporting = %+v", r.Verdict, tc.want, r.SRM, r.Reporting)
 			}
 			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
-				t.Errorf("verdict %s: row has worst-case bounds = %t, want them only for invalid rows", r.Verdict, r.WorstLo != nil)
+				t.Errorf("verdict %s: row has worst-case bounds: got %t, want true only for an invalid row", r.Verdict, r.WorstLo != nil)
 			}
 			if undecided := tc.want == report.Unproven || tc.want == report.Benched; undecided != (r.NeedsPicks > 0) {
-				t.Errorf("verdict %s: NeedsPicks = %d, want more than 0: %t", r.Verdict, r.NeedsPicks, undecided)
+				t.Errorf("verdict %s: NeedsPicks = %d, want more than 0 (true) or exactly 0 (false): %t", r.Verdict, r.NeedsPicks, undecided)
 			}
 		})
 	}
@@ -139,7 +140,7 @@ func TestProvenVerdictStaysIfIntervalWidens(t *testing.T) {
 	}
 	addArmSessions(c, "a", armSessions{epsilon: 0.05, injected: 950, withheld: 50, injectedRate: 0.58, withheldRate: 0.53})
 	if r := lessonRow(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "the proof comes from a more sensitive test") {
-		t.Errorf("wider interval: Verdict = %s, ZeroNote = %q, Note = %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
+		t.Errorf("wider interval: Verdict = %s, ZeroNote = %q, Note = %q, want %s, a ZeroNote because the interval contains 0, and a Note about the earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 }
 
@@ -155,7 +156,7 @@ func TestNoEffectVerdictStaysIfIntervalWidens(t *testing.T) {
 	}
 }
 
-// The threshold for a proof grows with the number of tested lessons.
+// The more lessons are tested, the higher is the e-value that a lesson needs for the verdict "proven".
 func TestManyLessonsWeakenProofToHelps(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: 1100, withheld: 1100, injectedRate: 0.583, withheldRate: 0.5})
@@ -163,7 +164,7 @@ func TestManyLessonsWeakenProofToHelps(t *testing.T) {
 	if r.Verdict != report.ProvenHelps {
 		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], e-value %v, want %s", r.Verdict, *r.Lo, *r.Hi, r.EHelps, report.ProvenHelps)
 	}
-	for i := range 20 { // with so many lessons, lesson a is not proven
+	for i := range 20 { // with 20 other lessons, the evidence for lesson a is too weak for a proof
 		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{epsilon: 0.5, injected: 30, withheld: 30, injectedRate: 0.5, withheldRate: 0.5})
 	}
 	if r = lessonRow(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten such rows") {
@@ -171,28 +172,28 @@ func TestManyLessonsWeakenProofToHelps(t *testing.T) {
 	}
 }
 
-// Among many lessons, some intervals exclude 0 by chance.
+// If many lessons are tested, the intervals of a few lessons exclude 0 by chance alone.
 func TestHelpsNeedsMoreThanIntervalAboveZero(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: 620, withheld: 620, injectedRate: 0.59, withheldRate: 0.5})
 	r := lessonRow(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
-		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s, above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
+		t.Fatalf("single lesson: Verdict = %s, interval [%v, %v], want %s or %s and an interval above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	for i := range 20 {
 		addArmSessions(c, "other-"+string(rune('a'+i)), armSessions{epsilon: 0.5, injected: 60, withheld: 60, injectedRate: 0.5, withheldRate: 0.5})
 	}
 	r = lessonRow(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
-		t.Errorf("among 21 lessons: Verdict = %s, interval [%v, %v], NeedsPicks = %d, want neither %s nor %s, an interval above 0 and more picks needed", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks, report.Helps, report.ProvenHelps)
+		t.Errorf("among 21 lessons: Verdict = %s, interval [%v, %v], NeedsPicks = %d, want an interval above 0, NeedsPicks above 0, and neither %s nor %s as the verdict", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks, report.Helps, report.ProvenHelps)
 	}
 	if r.Verdict == report.Unproven && !strings.Contains(r.Note, "by chance") {
 		t.Errorf(`among 21 lessons: Verdict = %s, Note = %q, want a note with "by chance"`, r.Verdict, r.Note)
 	}
 }
 
-// The verdict "helps" needs 50 rewarded sessions with the lesson and 50 without. A smaller holdout can widen a later
-// interval until it contains 0. The verdict stays, because an earlier, narrower interval excluded 0.
+// The verdict "helps" needs 50 rewarded sessions with the lesson and 50 without. After the holdout becomes smaller, the
+// interval can widen until it contains 0. The verdict is still "helps", because the narrower interval excluded 0.
 func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	few := bandit.New()
 	addArmSessions(few, "a", armSessions{epsilon: 0.2, injected: 160, withheld: 40, injectedRate: 0.9, withheldRate: 0.4})
@@ -214,7 +215,7 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	}
 	addArmSessions(c, "a", armSessions{epsilon: 0.05, injected: 760, withheld: 40, injectedRate: 0.58, withheldRate: 0.53})
 	if r = lessonRow(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
-		t.Errorf(`wider interval: Verdict = %s, lower bound %v, Note = %q, want %s, at most 0, and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
+		t.Errorf(`wider interval: Verdict = %s, lower bound %v, Note = %q, want %s, a lower bound of at most 0, and a note with "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
 	}
 	addArmSessions(c, "a", armSessions{epsilon: 0.05, injected: 7600, withheld: 400, injectedRate: 0.5, withheldRate: 0.6})
 	if r = lessonRow(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
@@ -222,14 +223,15 @@ func TestHelpsVerdictStaysUntilEffectChangesSign(t *testing.T) {
 	}
 }
 
-// The interval contains 0, but the model also uses the control sessions.
+// The interval, from withheld and injected sessions alone, contains 0. The model also uses the control sessions, and
+// finds a likely effect.
 func TestLikelyHelpsVerdictComesFromModel(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 380, withheld: 95, injectedRate: 0.68, withheldRate: 0.55})
 	addArmSessions(c, "a", armSessions{controlled: true, withheld: 3000, withheldRate: 0.5})
 	r := lessonRow(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
-		t.Errorf("Verdict = %s, Note = %q, NeedsPicks = %d, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
+		t.Errorf("Verdict = %s, Note = %q, NeedsPicks = %d, want %s, a note with the word model, and NeedsPicks above 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
 	}
 }
 
@@ -260,7 +262,7 @@ func TestEffectNeedsEnoughSessions(t *testing.T) {
 	}
 }
 
-// A missing value is null in JSON.
+// A value that the report cannot compute is null in JSON.
 func TestReportJSONHasDocumentedNames(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 20, withheld: 4, injectedRate: 0.5, withheldRate: 0.5})
@@ -290,13 +292,14 @@ func TestReportJSONHasDocumentedNames(t *testing.T) {
 		"effect", "lo", "hi", "posterior_mean", "p_helps", "loo_delta", "success_count", "failure_count", "tokens", "verdict", "needs_picks", "srm")
 	for _, m := range []map[string]any{row, r.Global} {
 		if m["effect"] != nil || m["lo"] != -1.0 || m["hi"] != 1.0 {
-			t.Errorf("row without an effect: effect = %v, lo = %v, hi = %v, want null, -1, 1", m["effect"], m["lo"], m["hi"])
+			t.Errorf("row without an effect: got effect %v, lo %v, hi %v, want null, -1 and 1", m["effect"], m["lo"], m["hi"])
 		}
 	}
 	if row["n_injected"] != 20.0 || row["n_withheld"] != 4.0 || row["told"] != 24.0 || row["success_count"] != 10.0 || row["tokens"] != 40.0 {
 		t.Errorf(`row = %v, want n_injected 20, n_withheld 4, told 24, success_count 10 and tokens 40`, row)
 	}
-	// A client that decodes numbers must not read null as "exactly no effect".
+	// A client may decode null as the number 0. The interval shows such a client that the effect is unknown, and not
+	// exactly 0.
 	var plain struct {
 		Lessons []struct{ Lo, Hi float64 }
 	}
@@ -332,7 +335,7 @@ func TestReportJSONRoundTrip(t *testing.T) {
 	}
 }
 
-// Rewards are 80% with the lesson and 60% without.
+// With the lesson, 80% of the sessions succeed, and without the lesson 60%.
 func TestEffectIsMeanDifference(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 4000, withheld: 1000, injectedRate: 0.8, withheldRate: 0.6})
@@ -345,7 +348,8 @@ func TestEffectIsMeanDifference(t *testing.T) {
 	}
 }
 
-// A helpful lesson that matches hard sessions has a negative LOODelta. LOOGap is LOODelta minus the randomized effect.
+// LOODelta compares the sessions that a lesson matches with all other sessions, so a helpful lesson for hard tasks has
+// a negative LOODelta. LOOGap is LOODelta minus the effect from the randomized sessions.
 func TestLOOGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.4, withheldRate: 0.3})
@@ -366,7 +370,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 		t.Errorf("Global = %+v, want NTreated = 3800, NControl = 200, effect 0.5 and verdict %q", g.Global, report.Helps)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
-		t.Errorf("Global.Days = %+v, MeanTreated = %v, want the day 2026-03-01 with the control mean 0.25, and 0.75", g.Global.Days, *g.Global.MeanTreated)
+		t.Errorf("Global.Days = %+v, MeanTreated = %v, want one day, 2026-03-01, with the control mean 0.25, and MeanTreated = 0.75", g.Global.Days, *g.Global.MeanTreated)
 	}
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
 		t.Errorf("SRM = %+v, Reporting = %+v, want both OK, RewardedControl = 200 and AssignedTreated = 3800", g.SRM, g.Reporting)
@@ -377,7 +381,7 @@ func TestGlobalComparesTreatedAndControl(t *testing.T) {
 	}
 }
 
-// The verdict covers all sessions.
+// A report on the last week takes its numbers from this week, but the verdicts from all sessions.
 func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.8, withheldRate: 0.5, day: today() - 40})
@@ -406,7 +410,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 	for i, d := range r.Days[1:] {
 		if d.Hi-d.Lo >= r.Days[i].Hi-r.Days[i].Lo {
-			t.Errorf("%s: interval is %v wide, want less than %v, the day before", d.Date, d.Hi-d.Lo, r.Days[i].Hi-r.Days[i].Lo)
+			t.Errorf("%s: interval width: got %v, want less than on the day before, %v", d.Date, d.Hi-d.Lo, r.Days[i].Hi-r.Days[i].Lo)
 		}
 	}
 	if last := r.Days[29]; last.Effect != *r.Effect || last.Lo != *r.Lo {
@@ -417,8 +421,8 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 }
 
-// Unlisted arms include a listed lesson's older text, a removed lesson and the loop warning. An arm that only matched
-// has no row.
+// An arm is unlisted if it is an older text of a listed lesson, a removed lesson or the loop warning. An unlisted arm
+// that matched a session but was never picked has no row.
 func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
@@ -438,8 +442,8 @@ func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	}
 }
 
-// Caution(outcome, better, worse) compares how far the lesson's rewards were above the expected rewards with how far
-// they were below.
+// Caution compares two sums about the sessions with the lesson: how far their rewards were above the expected rewards
+// (better), and how far below (worse).
 func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	for _, tc := range []struct {
 		outcome       string
@@ -453,12 +457,12 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 60, withheld: 15, withheldRate: 0.8})
 	if r := lessonRow(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
-		t.Errorf("60 failures with the lesson, 80%% success without: Caution = %v, Failure = %d, Success = %d, want true, 60, 0", r.Caution, r.Failure, r.Success)
+		t.Errorf("60 failures with the lesson, 80%% success without: Caution = %v, Failure = %d, Success = %d, want true, 60 and 0", r.Caution, r.Failure, r.Success)
 	}
 	c = bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 60, withheld: 15})
 	if r := lessonRow(t, c); r.Caution || r.Failure != 60 {
-		t.Errorf("60 failures with the lesson, no success without: Caution = %v, Failure = %d, want false, 60", r.Caution, r.Failure)
+		t.Errorf("60 failures with the lesson, no success without: Caution = %v, Failure = %d, want false and 60", r.Caution, r.Failure)
 	}
 	c = bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 50, withheld: 10, injectedRate: 0.48})
@@ -488,7 +492,7 @@ func TestRetireReason(t *testing.T) {
 		"removed":             {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
 		if got := lessonRow(t, tc.c, tc.change).RetireReason; (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-			t.Errorf("%s: RetireReason = %q, want a reason with %q, or no reason if that is empty", name, got, tc.want)
+			t.Errorf("%s: RetireReason = %q, want a reason that contains %q (if empty: no reason)", name, got, tc.want)
 		}
 	}
 	if got := lessonRow(t, short).RetireReason; strings.Contains(got, "60 days") {
@@ -520,11 +524,12 @@ func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	}
 	off := lessonRow(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "never withheld") {
-		t.Errorf("without a holdout: NeedsPicks = %d, Note = %q, want 0 and the words \"never withheld\"", off.NeedsPicks, off.Note)
+		t.Errorf("without a holdout: NeedsPicks = %d, Note = %q, want 0 and a note with \"never withheld\"", off.NeedsPicks, off.Note)
 	}
 }
 
-// The report is reproducible and can be printed, and each effect is within the interval.
+// For random counters, two reports from the same input are equal, a report can be printed, and each effect is within
+// the row's interval.
 func TestReportFromRandomCounters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()

@@ -16,8 +16,8 @@ func chooserBelieving(effect float64) constantChooser {
 	return constantChooser{report.Belief{Mean: effect, Var: 0.01, Epsilon: 0.2}}
 }
 
-// reportWithCosts returns a report on two lessons. The chooser believes that both lessons have the given effect. The
-// lesson "a" has 200 picks on one day, 100 with a reward, and the lesson "new" has none.
+// reportWithCosts returns a report on two lessons. The chooser expects the given effect of both. The lesson "a" has 200
+// picks on one day, of which 100 have a reward. The lesson "new" has no picks.
 func reportWithCosts(effect float64) report.Report {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.6, withheldRate: 0.6, unrewardedInjected: 80, unrewardedWithheld: 20, day: today() - 6})
@@ -26,8 +26,8 @@ func reportWithCosts(effect float64) report.Report {
 	return report.Build(in)
 }
 
-// Half the picks have a reward, so a trial with 400 rewarded picks needs 800 sessions. The lost reward is computed from
-// the chooser's belief.
+// Half of the picks have a reward, so a trial with 400 rewarded picks needs 800 sessions. The reward that is lost by
+// withholding the lesson is computed from the effect that the chooser expects.
 func TestForecastComputesTrialCost(t *testing.T) {
 	r := reportWithCosts(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
@@ -57,7 +57,8 @@ func TestForecastComputesTrialCost(t *testing.T) {
 	}
 }
 
-// The first forecast is for a lesson that the chooser expects to help, the second for one that it expects to harm.
+// The test makes two forecasts: for a lesson that the chooser expects to help, and for a lesson that the chooser
+// expects to harm.
 func TestForecastTextGolden(t *testing.T) {
 	var all strings.Builder
 	for _, mean := range []float64{0.1, -0.1} {
@@ -71,7 +72,7 @@ func TestForecastTextGolden(t *testing.T) {
 	assertGolden(t, "forecast.txt", all.String())
 }
 
-// A goal has either a number of picks or an effect.
+// A valid goal has either a number of picks or an effect to detect, but not both.
 func TestForecastRefusesInvalidGoals(t *testing.T) {
 	r := reportWithCosts(0.1)
 	nan := math.NaN()
@@ -95,7 +96,7 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 	} {
 		_, err := r.Forecast("a", tc.g)
 		if (err == nil) != (tc.wantError == "") || err != nil && !strings.Contains(err.Error(), tc.wantError) {
-			t.Errorf("goal %+v: err = %v, want an error that contains %q, or nil for an empty text", tc.g, err, tc.wantError)
+			t.Errorf("goal %+v: err = %v, want an error that contains %q (if empty: no error)", tc.g, err, tc.wantError)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
@@ -103,24 +104,25 @@ func TestForecastRefusesInvalidGoals(t *testing.T) {
 	}
 }
 
-// A third planned trial is tested at a level below 0.05, because only one of the two earlier trials is proven.
+// The third planned trial is evaluated at a level below 0.05, because only one of the first two trials has proved an
+// effect.
 func TestLaterPlannedTrialsHaveSmallerLevel(t *testing.T) {
-	in := allKindsInput() // two planned evaluations: one proven, one running
+	in := allKindsInput() // has two planned trials: one that proved an effect, and one that is running
 	r := report.Build(in)
 	f, err := r.Forecast("running", report.Goal{DetectableEffect: 0.05})
 	if err != nil || f.PlannedTrials != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
 		f.Running.Rewarded != 200 {
-		t.Fatalf("err = %v, forecast = %+v, want PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", err, f)
+		t.Fatalf("err = %v, forecast = %+v, want no error, PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", err, f)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
 		t.Errorf("Picks = %d, want %d", f.Picks, want)
 	}
 	if text := f.Text(); !strings.Contains(text[len(text)-1], "200 of 400 picks") ||
 		!strings.Contains(text[len(text)-1], "ends without an evaluation") {
-		t.Errorf(`Text = %q, want "200 of 400 picks" and "ends without an evaluation" in the last line`, text)
+		t.Errorf(`Text = %q, want a last line with "200 of 400 picks" and "ends without an evaluation"`, text)
 	}
 	if f, err = r.Forecast("ended", report.Goal{DetectableEffect: 0.05}); err != nil || f.Running != nil {
-		t.Errorf("lesson with an ended trial: err = %v, Running = %+v, want neither", err, f.Running)
+		t.Errorf("lesson with an ended trial: err = %v, Running = %+v, want no error and no running trial", err, f.Running)
 	}
 }
 
@@ -160,8 +162,8 @@ func (b beliefInArm) Belief(l report.Lesson) report.Belief {
 func (beliefInArm) BelievedAt(report.Lesson, int32) float64 { return 0 }
 func (beliefInArm) Sigma2() float64                         { return 0.25 }
 
-// NeedsPicks predicts how many more picks (sessions for which the lesson is chosen) a verdict takes if the mean rewards
-// stay the same. After 85% of these picks, the row has no verdict yet. After 106%, the row has a verdict.
+// If the mean rewards stay the same, a verdict needs NeedsPicks more picks (sessions for which the lesson is chosen).
+// After 85% of these picks, the row must not have a verdict, and after 106%, it must have one.
 func TestNeededPicksSufficeForVerdict(t *testing.T) {
 	buildRow := func(a armSessions, others int) report.Row {
 		c := bandit.New()
@@ -188,10 +190,10 @@ func TestNeededPicksSufficeForVerdict(t *testing.T) {
 			return buildRow(b, 0)
 		}
 		if later := rowAfter(1.06); later.Verdict == report.Unproven {
-			t.Errorf("%+v: after 106%% of %d picks: Verdict = %q, interval [%v, %v], want a verdict other than %q", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi, report.Unproven)
+			t.Errorf("%+v, after 106%% of %d picks: Verdict = %q, interval [%v, %v], want a verdict other than %q", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi, report.Unproven)
 		}
 		if earlier := rowAfter(0.85); earlier.Verdict == report.Helps || earlier.Verdict == report.Harms || earlier.Verdict == report.NoEffect {
-			t.Errorf("%+v: after 85%% of %d picks: Verdict = %q, want neither %q, %q nor %q", a, r.NeedsPicks, earlier.Verdict, report.Helps, report.Harms, report.NoEffect)
+			t.Errorf("%+v, after 85%% of %d picks: Verdict = %q, want none of %q, %q and %q", a, r.NeedsPicks, earlier.Verdict, report.Helps, report.Harms, report.NoEffect)
 		}
 	}
 	// The current rate is 400 picks in two weeks.

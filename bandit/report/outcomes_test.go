@@ -12,7 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// expectedOutcomes holds expected observations, first without and then with the lesson.
+// expectedOutcomes holds the mean of each outcome: the first number without the lesson, and the second with the lesson.
 type expectedOutcomes struct {
 	recurs [2]float64
 	errors [2]int64
@@ -46,8 +46,9 @@ func mustOutcome(t *testing.T, row *report.Row, name string) report.Outcome {
 	return report.Outcome{}
 }
 
-// The lesson "good" prevents the error and costs tokens. No session has a reward. NeedsPicks is the number of further
-// picks (sessions for which the lesson is chosen) until a verdict is likely, and 0 once there is a verdict.
+// The lesson "good" prevents the error but costs tokens. No session has a reward, so there is a verdict on the
+// outcomes, but none on the reward. NeedsPicks is the number of additional picks (sessions for which the lesson is
+// chosen) after which a verdict is likely. It is 0 if there is a verdict.
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
@@ -62,7 +63,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		"turns": report.NoChange, "loops": report.NoChange,
 	} {
 		if x := mustOutcome(t, good, name); x.Verdict != want || x.NeedsPicks != 0 {
-			t.Errorf("outcome %s: Verdict = %q, NeedsPicks = %d, want %q, 0", name, x.Verdict, x.NeedsPicks, want)
+			t.Errorf("outcome %s: Verdict = %q, NeedsPicks = %d, want %q and 0", name, x.Verdict, x.NeedsPicks, want)
 		}
 	}
 	if x := mustOutcome(t, good, "recurrence"); x.Unit != "share" || *x.Lo > -0.4 || *x.Hi < -0.4 || x.NInjected+x.NWithheld != 400 {
@@ -72,7 +73,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		t.Errorf("outcome tokens = %+v, want unit percent, an effect from 30 to 60 and 1500 to 2100 tokens with the lesson", x)
 	}
 	if good.Guardrail != "dearer" || good.Verdict != report.Unproven {
-		t.Errorf("lesson good: Guardrail = %q, Verdict = %q, want dearer, %q", good.Guardrail, good.Verdict, report.Unproven)
+		t.Errorf("lesson good: Guardrail = %q, Verdict = %q, want a guardrail with the word dearer, and %q", good.Guardrail, good.Verdict, report.Unproven)
 	}
 	if idle.Guardrail != "" {
 		t.Errorf("lesson idle: Guardrail = %q, want none", idle.Guardrail)
@@ -86,15 +87,15 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		t.Errorf("after 20 picks: outcome = %+v, want no effect, finding %q and NeedsPicks >= 30", x, report.NotProven)
 	}
 	if data, err := json.Marshal(good.Outcomes); err != nil || strings.Contains(string(data), "helps") {
-		t.Errorf("err = %v, outcomes = %s, want no word helps", err, data)
+		t.Errorf("err = %v, outcomes = %s, want no error, and outcomes without the word helps", err, data)
 	}
 	var b strings.Builder
 	if err := got.Table(&b, report.NarrowWidth); err != nil || !strings.Contains(b.String(), "GUARDRAIL: dearer") || !strings.Contains(b.String(), "recurrence proven: prevents its error: -") {
-		t.Errorf("err = %v, table =\n%s\nwant the guardrail and the proven recurrence", err, &b)
+		t.Errorf("err = %v, table =\n%s\nwant no error, and a table with the guardrail and the proven recurrence", err, &b)
 	}
 	b.Reset()
 	if err := got.Explain(&b, "good", 200); err != nil || !strings.Contains(b.String(), "outcome   tokens proven: dearer: +") || !strings.Contains(b.String(), "guardrail dearer") {
-		t.Errorf("err = %v, explanation =\n%s\nwant the outcome tokens and the guardrail", err, &b)
+		t.Errorf("err = %v, explanation =\n%s\nwant no error, and an explanation with the outcome tokens and the guardrail", err, &b)
 	}
 }
 
@@ -110,7 +111,7 @@ func TestGuardrailListsEachRise(t *testing.T) {
 	}
 }
 
-// The withheld share contradicts the stated probability.
+// The share of withheld picks does not match the recorded probability, so the verdicts on outcomes are invalid.
 func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	c := trial.NewCounters()
 	for i := range 300 {
@@ -126,7 +127,8 @@ func TestWrongPropensityInvalidatesOutcomes(t *testing.T) {
 	}
 }
 
-// About 120 picks detect a 25-point change. The reward verdict stays unproven.
+// About 120 picks are enough to detect a change of 25 points in recurrence. The trial on recurrence does not change the
+// verdict on the reward, which stays unproven.
 func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 	empty := report.Build(report.Input{Lessons: newLessons("good")})
 	plan, err := empty.Forecast("good", report.Goal{Outcome: "recurrence", DetectableEffect: 0.25})
@@ -158,22 +160,22 @@ func TestPlannedTrialOnRecurrenceGivesFinding(t *testing.T) {
 		t.Errorf("planned trial = %+v, want Evaluated, verdict %q and effect <= -0.5", planned, report.Prevents)
 	}
 	if got.PlannedTrials.Proven != 1 || row.Trial != "ended" {
-		t.Errorf("PlannedTrials.Proven = %d, Trial = %q, want 1, ended", got.PlannedTrials.Proven, row.Trial)
+		t.Errorf("PlannedTrials.Proven = %d, Trial = %q, want 1 and ended", got.PlannedTrials.Proven, row.Trial)
 	}
 	if x := mustOutcome(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
 		t.Errorf("finding = %q, verdict = %q, want %q and %q", x.Verdict, row.Verdict, report.Prevents, report.Unproven)
 	}
 }
 
-// Most of the permitted false proofs are reserved for lower recurrence. An e-value of 600 therefore proves lower
-// recurrence, but not fewer errors.
+// The report reserves most of the permitted false proofs for proofs that a lesson lowers recurrence. An e-value of 600
+// is therefore enough to prove lower recurrence, but not to prove fewer errors.
 func TestRecurrenceNeedsLessEvidenceThanErrors(t *testing.T) {
 	c := trial.NewCounters()
 	names := make([]string, 20)
 	for i := range names {
 		names[i] = fmt.Sprintf("l%02d", i)
 		for _, o := range []string{"recurrence", "errors"} {
-			logE := 0.0 // log e-value for a fall
+			logE := 0.0 // log e-value for a decrease
 			if i == 0 {
 				logE = math.Log(600)
 			}
@@ -195,7 +197,8 @@ func TestRecurrenceNeedsLessEvidenceThanErrors(t *testing.T) {
 	}
 }
 
-// If the error never recurs, the formula gives fewer picks than the minimum for a trial.
+// If the error never recurs, the formula for the number of picks gives less than the minimum for a trial. The forecast
+// then has the minimum.
 func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
@@ -207,7 +210,8 @@ func TestForecastOnConstantOutcomeHasMinimumPicks(t *testing.T) {
 	}
 }
 
-// After NeedsPicks picks, the interval excludes 0 or the material change, the smallest change that matters.
+// After NeedsPicks more picks, the interval excludes 0, or it excludes the material change (the smallest change that
+// matters). Either is enough for a finding.
 func TestNeededOutcomePicksSufficeForFinding(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // the tests need repeatable numbers
 	open := 0
@@ -228,12 +232,12 @@ func TestNeededOutcomePicksSufficeForFinding(t *testing.T) {
 			// The half-width is about proportional to 1/sqrt(picks).
 			after := half * math.Sqrt(got/(got+float64(x.NeedsPicks)))
 			if distance := math.Max(math.Abs(*x.Effect), material-math.Abs(*x.Effect)); after > 1.15*distance {
-				t.Errorf("tokens %d and 1000, %s: effect %.3f with half-width %.3f, NeedsPicks = %d, so half-width about %.3f, want at most %.3f",
+				t.Errorf("tokens %d with the lesson and 1000 without, outcome %s: effect %.3f, half-width %.3f, NeedsPicks = %d: half-width after these picks: got about %.3f, want at most %.3f",
 					with, x.Name, *x.Effect, half, x.NeedsPicks, after, distance)
 			}
 		}
 	}
 	if open == 0 {
-		t.Error("no outcome has an open verdict")
+		t.Error("outcomes without a finding: got none, want at least one")
 	}
 }

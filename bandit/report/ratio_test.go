@@ -10,9 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// simulateCheck simulates n sessions that should withhold the lesson with probability eps, but withhold it with
-// probability p. injectedRewarded and withheldRewarded are the probabilities that a session gets a reward.
-// simulateCheck calls check after every 20 sessions, and returns true as soon as check does.
+// simulateCheck simulates n sessions. Each session records eps as the probability of withholding the lesson, but the
+// lesson is withheld with probability p. A session gets a reward with probability injectedRewarded or withheldRewarded.
+// simulateCheck calls check after every 20 sessions, and returns true as soon as check returns true.
 func simulateCheck(r *rand.Rand, n int, eps, p, injectedRewarded, withheldRewarded float64, check func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
@@ -31,21 +31,22 @@ func simulateCheck(r *rand.Rand, n int, eps, p, injectedRewarded, withheldReward
 	return false
 }
 
-// singleAlarm and alarmFor200Lessons are the logarithms of the alarm thresholds for a report with one lesson and for a
-// report with 200 lessons. The second report has 402 checks: two for each lesson and two for all sessions.
+// singleAlarm is the logarithm of the alarm threshold for a report with one lesson, and alarmFor200Lessons for a report
+// with 200 lessons. A report with 200 lessons has 402 checks: two for each lesson and two for all sessions.
 var singleAlarm, alarmFor200Lessons = math.Log(minAlarmLevel), math.Log(402 / alarmRate) //nolint:gochecknoglobals // test constants
 
-// isShareImbalanced reports whether the withheld share deviates too much from the propensity.
+// isShareImbalanced reports whether the share of withheld picks differs too much from the recorded probability.
 func isShareImbalanced(s trial.Stratum) bool {
 	return assignmentLogE([]trial.Stratum{s}) >= singleAlarm
 }
 
-// isReportingImbalanced reports whether the shares of rewarded sessions differ too much.
+// isReportingImbalanced reports whether the share of rewarded sessions differs too much between sessions with and
+// without the lesson.
 func isReportingImbalanced(s trial.Stratum) bool {
 	return reportingLogE([]trial.Stratum{s}) >= singleAlarm
 }
 
-// assertShare fails the test unless at least the share atLeast of the calls returns true.
+// assertShare calls run several times, and fails the test if the share of calls that return true is below atLeast.
 func assertShare(t *testing.T, subject string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
 	hit := 0
@@ -111,7 +112,8 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withLesson, withoutLesson floa
 	return false
 }
 
-// A comparison with control sessions would need 6,000 sessions, whereas this check needs 3,000.
+// The check compares sessions with and without a lesson, and needs 3,000 sessions. A comparison with control sessions
+// would need 6,000.
 func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	r := seededRand("tellers")
 	assertShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
@@ -119,7 +121,7 @@ func TestLessonAssignmentsRevealUnevenReporting(t *testing.T) {
 	for run := range 400 {
 		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {
-			t.Errorf("run %d, rewarded share %v with and without a lesson: reporting check failed, want passed", run, rewarded)
+			t.Errorf("run %d, rewarded share %v with and without a lesson: reporting check failed, want it passed", run, rewarded)
 		}
 	}
 }
@@ -130,12 +132,12 @@ func TestValidAssignmentsRaiseNoAlarm(t *testing.T) {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
 		if simulateCheck(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return isShareImbalanced(s) || isReportingImbalanced(s) }) {
-			t.Errorf("run %d, epsilon %v, rewarded share %v: SRM or reporting check failed, want both passed", run, eps, rewarded)
+			t.Errorf("run %d, epsilon %v, rewarded share %v: SRM check or reporting check failed, want both passed", run, eps, rewarded)
 		}
 	}
 }
 
-// A lesson shifts rewards to another tier. The number of rewards does not change.
+// The lesson changes the tier of the rewards, but not their number.
 func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
@@ -149,14 +151,14 @@ func TestUnevenTierSharesFailReportingCheck(t *testing.T) {
 	}
 }
 
-// Both strata pooled into one would fail the check.
+// The two strata pass the check, although the same sessions, pooled into one stratum, would fail it.
 func TestStrataAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := newSRM(assignmentLogE(strata), minAlarmLevel); !got.OK || got.EValue > 1 {
 		t.Errorf("two strata: check = %+v, want it passed with e-value <= 1", got)
 	}
 	if got := newSRM(assignmentLogE([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), minAlarmLevel); got.OK {
-		t.Errorf("pooled strata: check = %+v, want it failed (otherwise this test proves nothing)", got)
+		t.Errorf("pooled strata: check = %+v, want it failed, because otherwise the test with two strata proves nothing", got)
 	}
 	if got := newSRM(assignmentLogE(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), minAlarmLevel); got.OK {
 		t.Errorf("withheld pick with epsilon 0: check = %+v, want it failed", got)
@@ -169,7 +171,7 @@ func TestStrataAreNotPooled(t *testing.T) {
 	}
 }
 
-// The mean e-value over all possible assignments is 1.
+// A ratio is an e-value if its mean over all possible assignments is 1.
 func TestShareLogEIsAnEValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(1, 60).Draw(t, "n")
@@ -194,19 +196,20 @@ func TestShareLogEIsAnEValue(t *testing.T) {
 	}
 }
 
-// Each session without a reward gets the least favourable or the most favourable reward.
+// For the lower bound, each session without a reward counts with the least favourable reward, and for the upper bound,
+// with the most favourable.
 func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 	rewarded := func(withheld, injected int64) [2][4]int64 { return [2][4]int64{{0, withheld}, {0, injected}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
-		t.Errorf("one stratum: bounds = %v, %v, want %v, %v", *lo, *hi, 45.0/80-15.0/20, 65.0/80-5.0/20)
+		t.Errorf("one stratum: bounds = %v and %v, want %v and %v", *lo, *hi, 45.0/80-15.0/20, 65.0/80-5.0/20)
 	}
 	if lo, hi = worstCase(nil); lo != nil || hi != nil {
-		t.Errorf("no stratum: bounds = %v, %v, want nil", lo, hi)
+		t.Errorf("no stratum: bounds = %v and %v, want nil for both", lo, hi)
 	}
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
-		t.Errorf("stratum without sessions: bounds = %v, %v, want nil", lo, hi)
+		t.Errorf("stratum without sessions: bounds = %v and %v, want nil for both", lo, hi)
 	}
 	// Most sessions with the small holdout succeeded, and most sessions with the large holdout failed. The lesson has
 	// no effect in either stratum, although the pooled means differ by about 45 points.
@@ -215,17 +218,17 @@ func TestWorstCaseBoundsAssumeExtremeRewards(t *testing.T) {
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
 	}
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
-		t.Errorf("two strata without an effect: bounds = %v, %v, want 0, 0", *lo, *hi)
+		t.Errorf("two strata without an effect: bounds = %v and %v, want 0 for both", *lo, *hi)
 	}
 	// Without a withheld session, the mean reward without the lesson is unknown.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
-		t.Errorf("no withheld session: bounds = %v, %v, want -0.5, 0.5", *lo, *hi)
+		t.Errorf("no withheld session: bounds = %v and %v, want -0.5 and 0.5", *lo, *hi)
 	}
 }
 
-// addSessions adds n sessions, four in five of them to the first stratum. The withholding probability is the stratum's
-// epsilon times epsFactor. rewarded holds the reward probability, first for withheld and then for injected sessions.
-// The reward tier is random, from 1 to tiers+1.
+// addSessions adds n sessions, four in five of them to the first stratum. A session is withheld with the probability
+// epsFactor times the epsilon of the stratum. rewarded holds the probability of a reward, first for withheld and then
+// for injected sessions. The tier of a reward is a random number from 1 to tiers+1.
 func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

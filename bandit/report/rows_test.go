@@ -11,8 +11,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// A trial or more feedback is a remedy if it reduces the time by at least a quarter. The last remedy is wider triggers
-// for a rarely picked lesson, and more traffic for other lessons.
+// If a verdict takes long, the row lists remedies. A trial or more feedback is listed if it would shorten the time by
+// at least a quarter. The last remedy is wider triggers if the lesson is picked rarely, and more traffic otherwise.
 func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 	usual := armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6}
 	withoutRewards := func(injected, withheld int) armSessions {
@@ -52,11 +52,11 @@ func TestSpeedupsListRemediesForLateVerdict(t *testing.T) {
 	addArmSessions(old, "a", armSessions{epsilon: 0.05, injected: 475, withheld: 25, injectedRate: 0.55, withheldRate: 0.5, day: today() - 60})
 	r := lessonRow(t, old, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Speedups, []string{"more traffic"}) {
-		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Speedups = %q, want nil, no date and more traffic", r.Weeks, r.Expected, r.Speedups)
+		t.Errorf("without recent sessions: Weeks = %v, Expected = %q, Speedups = %q, want nil, no date and the remedy \"more traffic\"", r.Weeks, r.Expected, r.Speedups)
 	}
 }
 
-// The date is hidden beyond 520 weeks.
+// If a verdict takes more than 520 weeks, the row has no expected date.
 func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 	for rewarded, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()
@@ -64,21 +64,22 @@ func TestVerdictBeyondTenYearsHasNoDate(t *testing.T) {
 		addArmSessions(c, "a", armSessions{epsilon: 0.5, injected: 100, withheld: 100, injectedRate: 0.5, withheldRate: 0.5, day: today() - 90})
 		r := lessonRow(t, c, func(in *report.Input) { in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
-			t.Errorf("%d recent rewards in each arm: Expected = %q, want a date: %v", rewarded, r.Expected, want)
+			t.Errorf("%d recent rewards with the lesson and as many without: Expected = %q, want a date: %v", rewarded, r.Expected, want)
 		}
 	}
 }
 
-// Before the first injection, the row has the lesson's size in tokens.
+// The cost of an injection is computed from the average number of injected tokens. Before the first injection, it is
+// computed from the size of the lesson.
 func TestInjectionCostUsesAverageTokens(t *testing.T) {
 	withTokenCost := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
 	if r := lessonRow(t, c, withTokenCost); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
-		t.Errorf("never injected: Tokens = %d, Cost = %v, want 33, 0.0033", r.Tokens, r.Cost)
+		t.Errorf("never injected: Tokens = %d, Cost = %v, want 33 and 0.0033", r.Tokens, r.Cost)
 	}
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 20, withheld: 5, unrewardedInjected: 10})
 	if r := lessonRow(t, c, withTokenCost); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
-		t.Errorf("30 injections: Tokens = %d, TokensTotal = %d, Cost = %v, want 40, 1200, 0.004", r.Tokens, r.TokensTotal, r.Cost)
+		t.Errorf("30 injections: Tokens = %d, TokensTotal = %d, Cost = %v, want 40, 1200 and 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
 	withoutTokens := trial.Assignment{
 		Decided: true,
@@ -92,7 +93,8 @@ func TestInjectionCostUsesAverageTokens(t *testing.T) {
 	}
 }
 
-// LOODelta compares the sessions with the lesson to all other sessions.
+// LOODelta compares the sessions with the lesson with all other sessions. If there are no others, the row has no
+// LOODelta.
 func TestLOODeltaNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0, injected: 10, injectedRate: 0.5})
@@ -116,10 +118,10 @@ func TestWindowIncludesWholeFirstDay(t *testing.T) {
 			t.Errorf("window %v: NInjected = %d, NWithheld = %d, Rewarded = %d, want %d, %d, %d", window, r.NInjected, r.NWithheld, r.Rewarded, want, want, 2*want)
 		}
 		if r.MeanInjected != nil || r.LOODelta != nil || r.LOOGap != nil {
-			t.Errorf("window %v: MeanInjected = %v, LOODelta = %v, LOOGap = %v, want nil in a window", window, r.MeanInjected, r.LOODelta, r.LOOGap)
+			t.Errorf("window %v: MeanInjected = %v, LOODelta = %v, LOOGap = %v, want nil for all three in a window", window, r.MeanInjected, r.LOODelta, r.LOOGap)
 		}
 		if (r.Effect != nil) != (2*want >= 50) {
-			t.Errorf("window %v: row has an effect = %t with %d rewarded sessions, want an effect from 50 sessions on", window, r.Effect != nil, r.Rewarded)
+			t.Errorf("window %v: row has an effect: %t, with %d rewarded sessions; want an effect from 50 rewarded sessions on", window, r.Effect != nil, r.Rewarded)
 		}
 	}
 	for window, want := range map[time.Duration]string{0: "", 24 * time.Hour: "1d", 30 * 24 * time.Hour: "30d", 36 * time.Hour: "36h0m0s", time.Minute: "1m0s"} {
@@ -131,13 +133,13 @@ func TestWindowIncludesWholeFirstDay(t *testing.T) {
 	}
 }
 
-// The check of a single lesson fails at e-value 1,000. With 200 lessons, there are 402 checks, and the threshold is
-// 8,040.
+// In a report on one lesson, a check fails if the e-value is at least 1,000. In a report on 200 lessons, there are 402
+// checks, and the threshold is 8,040.
 func TestAlarmThresholdGrowsWithCheckCount(t *testing.T) {
 	// 122 of 400 picks are withheld instead of 80, so the e-value is about 5,000.
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 278, withheld: 122, injectedRate: 0.5, withheldRate: 0.5})
-	// as many control sessions as expected
+	// The number of control sessions is as expected, so only the lesson's check fails.
 	addArmSessions(c, "a", armSessions{controlled: true, withheld: 21, withheldRate: 0.5})
 	single := lessonRow(t, c)
 	if single.SRM.Alarm != 1000 || single.SRM.EValue < 1000 || single.SRM.EValue > 8040 || single.SRM.OK || single.Verdict != report.Invalid {
@@ -154,11 +156,11 @@ func TestAlarmThresholdGrowsWithCheckCount(t *testing.T) {
 		t.Errorf("among 200 lessons: SRM = %+v, Verdict = %q, want a passed check with threshold 8040 and e-value %v", r.SRM, r.Verdict, single.SRM.EValue)
 	}
 	if r := report.Build(newInput(c, append(slugs, "a", "never")...)); r.SRM.Alarm != 8040 || r.Reporting.Alarm != 8040 {
-		t.Errorf("one more lesson that was never picked: thresholds = %v and %v, want 8040", r.SRM.Alarm, r.Reporting.Alarm)
+		t.Errorf("with one more lesson, which was never picked: thresholds = %v and %v, want 8040 for both", r.SRM.Alarm, r.Reporting.Alarm)
 	}
 }
 
-// A lesson that only matched has no row.
+// A lesson that is no longer in the list keeps its row if it was ever picked. If it only matched, it has no row.
 func TestPickedUnlistedLessonKeepsRow(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "rewarded", armSessions{epsilon: 0.2, injected: 1})

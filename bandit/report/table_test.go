@@ -31,7 +31,8 @@ func allRowsInput() report.Input {
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
 
-// fullTable returns the table for 100 columns. It fails the test if a line is wider, unless the line has the long slug.
+// fullTable returns the table for a terminal with 100 columns. It fails the test if a line is wider than 100 columns,
+// except for a line with the long slug.
 func fullTable(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
@@ -71,7 +72,8 @@ func TestTableGolden(t *testing.T) {
 	}
 }
 
-// The lesson "first" has two rows in the report. A lesson on trial keeps its row in the table.
+// The table names all lessons that matched no session in one sentence, without rows. The lesson "first" has two rows in
+// the report, but is named only once. A lesson on trial keeps its row.
 func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {
@@ -80,11 +82,11 @@ func TestTableNamesUnmatchedLessonsOnce(t *testing.T) {
 	r.Lessons = append(r.Lessons, report.Row{Slug: "on-trial", State: "trial", Verdict: report.Unproven, Trial: "running"})
 	got := fullTable(t, r)
 	if !strings.Contains(got, "no match yet (2): first, second\n") || strings.Contains(got, "~like") || !strings.Contains(got, "\non-trial ") {
-		t.Errorf("table =\n%s\nwant one sentence with first and second, and a row for on-trial", got)
+		t.Errorf("table =\n%s\nwant one sentence that names first and second, and a row for on-trial", got)
 	}
 }
 
-// No session has closed.
+// The lessons matched in sessions that are still open. No session has closed.
 func TestTableNamesLessonsMatchedInOpenSessions(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	r.Open = &report.OpenSessions{Sessions: 3, CloseAfter: "24h0m0s", FirstCloses: noon.Add(time.Hour), Inserted: 2, Matched: map[trial.Arm]int{"first@1": 3}}
@@ -133,7 +135,7 @@ func reportWithAlarms() report.Report {
 	return r
 }
 
-// A narrow table has no plot, but all numbers.
+// A table for a narrow terminal contains all numbers, but no plot.
 func TestTableFits80Columns(t *testing.T) {
 	in := allRowsInput()
 	in.WhatIf, in.Window, in.Provisional = 0.5, 14*24*3600e9, true
@@ -172,7 +174,7 @@ func TestTableFits80Columns(t *testing.T) {
 	}
 }
 
-// Control characters in a slug become spaces.
+// The table does not shorten a slug. It replaces control characters in a slug by spaces.
 func TestTableShowsFullEscapedSlugs(t *testing.T) {
 	r := report.Build(allRowsInput())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
@@ -184,7 +186,8 @@ func TestTableShowsFullEscapedSlugs(t *testing.T) {
 	}
 }
 
-// The rows state why they get no more picks.
+// The rows for an older text and for a removed lesson have no forecast, but a note about why the lesson gets no more
+// picks.
 func TestOldTextRowsHaveNoForecast(t *testing.T) {
 	r := report.Build(allRowsInput())
 	r.Lessons = r.Lessons[:2]
@@ -207,25 +210,26 @@ func TestTableReturnsWriteError(t *testing.T) {
 	}
 }
 
-// The default rule, "prove", is not named.
+// The table names the holdout rule only if it is not the default rule, "prove".
 func TestTableNamesNonDefaultHoldoutRule(t *testing.T) {
 	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} { // "" means no line
 		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
 		r := report.Build(in)
 		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {
-			t.Errorf("holdout rule %q: Holdout = %q, want the rule name, and prove by default", rule, r.Holdout)
+			t.Errorf("holdout rule %q: Holdout = %q, want the same rule, or prove for the empty rule", rule, r.Holdout)
 		}
 		var b strings.Builder
 		if err := r.Table(&b, report.FullWidth); err != nil {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {
-			t.Errorf("holdout rule %q: table =\n%s\nwant a line that contains %q, or no line \"Holdout:\" for an empty text", rule, out, want)
+			t.Errorf("holdout rule %q: table =\n%s\nwant a line that contains %q (if empty: no line with \"Holdout:\")", rule, out, want)
 		}
 	}
 }
 
-// An interval from few sessions may be wider than any possible effect.
+// If there are only a few sessions, an interval can extend beyond the largest possible effect, 100 points. Points
+// limits each number to this range.
 func TestPointsAreLimitedTo100(t *testing.T) {
 	for effect, want := range map[float64]float64{0.05: 5, 1.5: 100, -1.02: -100, 0: 0} {
 		if got := report.Points(effect); got < want-1e-9 || got > want+1e-9 {
@@ -234,7 +238,7 @@ func TestPointsAreLimitedTo100(t *testing.T) {
 	}
 }
 
-// A number near 0 has a second decimal.
+// If a number is so close to 0 that one decimal would hide the sign, SignedPoints prints a second decimal.
 func TestSignedPointsNearZeroShowSign(t *testing.T) {
 	for effect, want := range map[float64]string{
 		0.05: "+5.0", -0.05: "-5.0", -0.00047: "-0.05", 0.0004: "+0.04", -0.00049: "-0.05", -0.0006: "-0.1",

@@ -27,7 +27,7 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// The names are fixed, because other versions of precept read stored records.
+// The JSON names of the fields cannot change, because other versions of precept read the stored records.
 func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	a := sampleAssignment()
 	b, err := json.Marshal(a)
@@ -49,7 +49,7 @@ func TestArmSlugHasNoHash(t *testing.T) {
 	}
 }
 
-// The frequency is over all sessions, including control sessions.
+// Propensity is the share of all sessions, including control sessions, in which a picked lesson is injected.
 func TestPropensityIsInjectionFrequency(t *testing.T) {
 	const sessions = 20_000
 	for _, tc := range []struct{ control, eps float64 }{{0, 0.2}, {0.05, 0.2}, {0.3, 0.5}, {0.1, 0.05}, {0, 0}, {0, 1}} {
@@ -76,7 +76,7 @@ func TestPropensityIsInjectionFrequency(t *testing.T) {
 	}
 }
 
-// Pick and Match find only their own entries. Changing a clone leaves the original unchanged.
+// Pick finds only picks, and Match finds only matches. A change to a clone does not change the original.
 func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	a := sampleAssignment()
 	if p, ok := a.Pick("in"); !ok || p.Arm != "in@1" {
@@ -86,10 +86,10 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 		t.Errorf("Match(out@1) = %+v, %v, want MatchEffect 0.05, true", m, ok)
 	}
 	if _, ok := a.Pick("not"); ok {
-		t.Error(`Pick("not") found a lesson that matched but was not picked`)
+		t.Error(`Pick("not"): got an entry, want none, because the lesson matched but was not picked`)
 	}
 	if _, ok := a.Match(trial.LoopArm); ok {
-		t.Error("Match found the loop warning")
+		t.Error("Match: got an entry for the loop warning, want none, because the warning is only a pick")
 	}
 	b := a.Clone()
 	b.Matched[0].MatchEffect, b.Picks[0].Injected = 9, false
@@ -103,7 +103,7 @@ func TestAssignmentReturnsPicksAndMatches(t *testing.T) {
 	}
 }
 
-// The merged assignment has the decisions from both replicas.
+// Merge combines the assignments that two replicas stored for a session. The order of the two does not matter.
 func TestMergeIsSymmetric(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := drawAssignment(t), drawAssignment(t)
@@ -117,7 +117,7 @@ func TestMergeIsSymmetric(t *testing.T) {
 		x, y := a.Clone(), b.Clone()
 		x.Merge(&b, first)
 		y.Merge(&a, !first)
-		if a.Decided == b.Decided && !a.Decided { // merging two undecided assignments returns the argument
+		if a.Decided == b.Decided && !a.Decided { // if neither assignment is decided, Merge returns its argument
 			return
 		}
 		if !reflect.DeepEqual(x, y) {
@@ -137,7 +137,7 @@ func TestMergeIsSymmetric(t *testing.T) {
 			t.Fatalf("merged ExcludedFor = %q, want %q", x.ExcludedFor, want)
 		}
 		if kept.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.StartUnix != other.StartUnix) || kept.Category != "" && x.Day != kept.Day {
-			t.Fatalf("merged assignment = %+v, want category and day from %+v, or else from %+v", x, kept, other)
+			t.Fatalf("merged assignment = %+v, want the category and day of %+v, or if these are empty, those of %+v", x, kept, other)
 		}
 		for _, p := range slices.Concat(kept.Picks, other.Picks) {
 			want, ok := kept.Pick(p.Slug)
@@ -164,7 +164,7 @@ func TestMergeIsSymmetric(t *testing.T) {
 	})
 }
 
-// The copies have different texts for one lesson.
+// The two copies of the session have different texts of the same lesson.
 func TestMergeKeepsEarlierLessonText(t *testing.T) {
 	newAssignment := func(arm trial.Arm) *trial.Assignment {
 		return &trial.Assignment{Decided: true, Matched: []trial.Match{{Arm: arm}}, Picks: []trial.Pick{{Slug: "a", Arm: arm}}}
@@ -193,7 +193,7 @@ func TestSessionWithMeasuredSectionCountsOnlyForArms(t *testing.T) {
 			a.HasMeasuredRules = measured
 			compared, arms := 0, 0
 			if leftOut := deltaValue(a.ClosingDeltas(), "", "beside", 0); leftOut > 0 != measured {
-				t.Errorf("control %t, measured section %t: %v sessions counted as left out, want more than 0: %[2]t",
+				t.Errorf("control %t, measured section %t: got %v sessions counted as left out, want more than 0 only with a measured section",
 					control, measured, leftOut)
 			}
 			for _, d := range slices.Concat(a.ClosingDeltas(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {
@@ -205,7 +205,7 @@ func TestSessionWithMeasuredSectionCountsOnlyForArms(t *testing.T) {
 				}
 			}
 			if arms == 0 || compared > 0 == measured {
-				t.Errorf("control %t, measured section %t: %d comparison deltas, want at least one: %t; %d arm deltas, want at least one", control, measured, compared, !measured, arms)
+				t.Errorf("control %t, measured section %t: got %d comparison deltas and %d arm deltas, want at least one arm delta, and comparison deltas only without a measured section", control, measured, compared, arms)
 			}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// The agent or the model may contain the separator.
+// CategoryParts splits a category at "|". The name of an agent or a model may contain this character.
 func TestNameWithSeparatorStaysOneCategoryPart(t *testing.T) {
 	for _, tc := range []struct{ category, agent, model, length string }{
 		{trial.Category("coder", "gpt", "m"), "coder", "gpt", "m"},

@@ -23,7 +23,7 @@ func TestCoinMatchesDocumentedHash(t *testing.T) {
 	long := string(make([]byte, 1000)) // longer than Coin's buffer
 	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
 	if got := trial.Coin("s", trial.ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
-		t.Errorf("Coin(1000-byte session name) = %v, want the whole name hashed", got)
+		t.Errorf("Coin for a 1000-byte session name = %v, want a hash of the whole name", got)
 	}
 }
 
@@ -36,15 +36,15 @@ func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 				t.Fatalf("%v %v: Coin = %v, want a number in [0, 1)", p, k, u)
 			}
 			if was, ok := seen[u]; ok {
-				t.Errorf("Coin(%v, %v) equals the coin for %s", p, k, was)
+				t.Errorf("Coin(%v, %v) is the same number as the coin for %s, want different numbers", p, k, was)
 			}
 			seen[u] = fmt.Sprint(p, k)
 		}
 	}
 }
 
-// With some hashes, each lesson would be withheld in the right share of sessions, but the coins of different lessons
-// would correlate.
+// With a poor hash function, each lesson could be withheld in the right share of sessions, and two lessons could still
+// be withheld together too often.
 func TestLessonCoinsAreIndependent(t *testing.T) {
 	const lessons, sessions, eps = 60, 20_000, 0.2
 	names := make([]string, sessions)

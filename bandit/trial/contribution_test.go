@@ -25,9 +25,10 @@ func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// The n fields count rewarded sessions (n1 injected, n0 withheld, nu not picked). y1 and y0 are sums of rewards, z is
-// the sum of the effect terms, and zz the sum of their squares. told1.2@200000 counts tier 2 rewards in injected
-// sessions with epsilon 0.2. w+1 is a log e-value.
+// The fields n1, n0 and nu count rewarded sessions in which the lesson was injected, withheld or not picked. The fields
+// y1 and y0 are sums of rewards. The field z is the sum of what each session contributes to the effect estimate, and zz
+// is the sum of the squares. The field told1.2@200000 counts tier 2 rewards in injected sessions with epsilon 0.2, and
+// w+1 is a log e-value.
 func TestContributionMatchesFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 2)
@@ -105,12 +106,12 @@ func TestMatchesInControlSessionsAreCounted(t *testing.T) {
 	}
 	a.Matched = nil
 	if ds = a.Contribution(1, 1); deltaValue(ds, "", "n0", 7) != 0 || deltaValue(ds, "", trial.FieldRewarded, 0) != 1 {
-		t.Errorf("control session without a match: n0 = %v, rewarded sessions = %v, want 0, 1", deltaValue(ds, "", "n0", 7), deltaValue(ds, "", trial.FieldRewarded, 0))
+		t.Errorf("control session without a match: n0 = %v, rewarded sessions = %v, want 0 and 1", deltaValue(ds, "", "n0", 7), deltaValue(ds, "", trial.FieldRewarded, 0))
 	}
 }
 
-// A pick with epsilon 0 or 1 adds nothing to the comparison (the n, z and zz fields) or to the e-values (the w+1 to w-6
-// fields).
+// With epsilon 0 or 1, a pick is not random. Such a pick changes neither the comparison (the n, z and zz fields) nor
+// the e-values (the fields w+1 to w-6).
 func TestUnrandomizedPickAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()
@@ -151,7 +152,7 @@ func TestClosingDeltasCountMatchesPicksAndTokens(t *testing.T) {
 	}
 	empty := trial.Assignment{Decided: true, ControlP: 0.05, Day: 3}
 	if ds := empty.ClosingDeltas(); len(ds) != 1 || ds[0].Key.Field != "closed" {
-		t.Errorf("session without matches: deltas = %v, want only the field closed", ds)
+		t.Errorf("session without matches: deltas = %v, want only a delta for the field closed", ds)
 	}
 }
 
@@ -161,7 +162,7 @@ func TestContributionHandlesInvalidInput(t *testing.T) {
 		t.Errorf("reward NaN: deltas = %v, want none", a.Contribution(math.NaN(), 1))
 	}
 	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
-		t.Error("Contribution(7) differs from Contribution(1), or Contribution(-1) from Contribution(0), want equal deltas")
+		t.Error("rewards outside 0 to 1: Contribution(7) differs from Contribution(1), or Contribution(-1) from Contribution(0), want equal deltas")
 	}
 	if deltaValue(a.Contribution(1, 99), "in@1", "told1.0@200000", 0) != 1 {
 		t.Errorf("unknown tier 99: told1.0 = %v, want 1", deltaValue(a.Contribution(1, 99), "in@1", "told1.0@200000", 0))
@@ -171,7 +172,7 @@ func TestContributionHandlesInvalidInput(t *testing.T) {
 		t.Errorf("excluded session: reward deltas = %v, want none", a.Contribution(1, 1))
 	}
 	if want := []trial.Delta{{Key: key("", "excluded.unknown", 0), Value: trial.FixedScale}}; !reflect.DeepEqual(a.ClosingDeltas(), want) {
-		t.Errorf("excluded session: deltas at close = %v, want only the reason: %v", a.ClosingDeltas(), want)
+		t.Errorf("excluded session: deltas at close = %v, want only the delta for the reason, %v", a.ClosingDeltas(), want)
 	}
 	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
 		t.Errorf("undecided session: deltas = %v, want 2", got)
@@ -236,8 +237,9 @@ func TestMeanZIsEffectForAnyExpectation(t *testing.T) {
 	})
 }
 
-// any.a0 counts the sessions with all first picks withheld, and any.a1 the sessions with an injected first pick. The
-// number after @ is the probability, in millionths, that all are withheld.
+// The first picks are the picks of a session's first decision. The field any.a0 counts the sessions in which all first
+// picks were withheld, and any.a1 the sessions in which at least one was injected. The number after @ is the
+// probability, in millionths, that all first picks are withheld.
 func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
@@ -254,8 +256,8 @@ func TestLoopWarningIsNotCountedAsFirstPick(t *testing.T) {
 	}
 }
 
-// The upstream refused a changed request. A refusal because of cut sections (CutRefused) counts only for the sections.
-// Any other refusal counts for all arms.
+// A refusal means that the upstream rejected a request that precept changed. If the request was refused because
+// sections were cut (CutRefused), the refusal counts only for these sections. Any other refusal counts for all arms.
 func TestRefusalsCountForAffectedArms(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},

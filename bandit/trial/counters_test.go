@@ -45,7 +45,7 @@ func TestMaximaNeverDecrease(t *testing.T) {
 			t.Fatalf("delta = %v, want a maximum for the lesson", d)
 		}
 	}
-	// A replica may read the maxima in any order, and several times.
+	// A replica may receive the maxima in any order, and each of them several times.
 	other := trial.NewCounters()
 	for _, d := range slices.Backward(all) {
 		other.MergeMaxima([]trial.Delta{d})
@@ -58,24 +58,24 @@ func TestMaximaNeverDecrease(t *testing.T) {
 	if other.Stats("a@1").N != 0 {
 		t.Errorf("MergeMaxima(sum deltas): N = %v, want 0", other.Stats("a@1").N)
 	}
-	// Withdrawn contributions lower the sums but not the maxima.
+	// Withdrawing a contribution lowers the sums but not the maxima.
 	for _, d := range done {
 		c.Add(trial.Negate(d))
 	}
 	if got := c.RaiseMaxima(now); len(got) != 0 || c.Stats("a@1").Maxima.LogEHelps != s.Maxima.LogEHelps || c.Stats("a@1").N != 0 {
-		t.Errorf("after Negate: new maxima = %v, LogEHelps = %v, N = %v, want none, %v, 0", got, c.Stats("a@1").Maxima.LogEHelps, c.Stats("a@1").N, s.Maxima.LogEHelps)
+		t.Errorf("after Negate: new maxima = %v, LogEHelps = %v, N = %v, want no new maxima, %v and 0", got, c.Stats("a@1").Maxima.LogEHelps, c.Stats("a@1").N, s.Maxima.LogEHelps)
 	}
-	// Counters loaded from a store need one RaiseMaxima call.
+	// After the counters are loaded from a store, one call of RaiseMaxima restores the maxima.
 	loaded := trial.NewCounters()
 	for _, d := range done {
 		loaded.Add(d)
 	}
 	if got := loaded.RaiseMaxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
-		t.Errorf("loaded counters: RaiseMaxima = %v, want emax+, proven_at and out+", got)
+		t.Errorf("loaded counters: RaiseMaxima = %v, want deltas for emax+, proven_at and out+", got)
 	}
 }
 
-// NextDiscovery is the p-value at which one more test would be a discovery.
+// NextDiscovery returns the p-value with which one more test would become a discovery.
 func TestDiscoveriesMatchBenjaminiHochberg(t *testing.T) {
 	for _, tc := range []struct {
 		p     []float64

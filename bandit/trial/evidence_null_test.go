@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// With 150 evaluations, at most one in twenty runs may reach 20 (Ville's inequality).
+// Without an effect, evidence that is evaluated 150 times may reach 20 in at most one of 20 runs (Ville's inequality).
 func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1)) //nolint:gosec // the tests need repeatable numbers
 	const runs = 400
@@ -35,7 +35,7 @@ func TestEvidenceRarelyReaches20WithoutEffect(t *testing.T) {
 			}
 		}
 		if maxProofs := runs/20 + 13; falseProofs[0] > maxProofs || falseProofs[1] > maxProofs { // 13 is three standard errors
-			t.Errorf("holdout %v: false proofs (help, harm) = %v in %d runs, want at most %d each", eps, falseProofs, runs, maxProofs)
+			t.Errorf("holdout %v: false proofs of help and of harm: got %v in %d runs, want at most %d each", eps, falseProofs, runs, maxProofs)
 		}
 	}
 }

@@ -14,13 +14,13 @@ import (
 
 const injected, withheld = true, false // for sessionWithPick, pickWithOutcomes and closedPick
 
-// sessionWithPick returns a session with one pick. centre is the expected reward.
+// sessionWithPick returns a session with one pick and with the expected reward centre.
 func sessionWithPick(eps float64, injected bool, centre float64) *trial.Assignment {
 	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Offset: centre, Centre: centre}}}
 }
 
-// weightedReward returns z = (y - c) (A/(1-eps) - (1-A)/eps), where A is 1 for an injected pick and 0 for a withheld
-// pick. The mean of z is the effect.
+// weightedReward returns z = (y - c) (A/(1-eps) - (1-A)/eps) for the reward y, where A is 1 for an injected pick and 0
+// for a withheld pick. The mean of z over many picks is the effect.
 func weightedReward(y, c, eps float64, injected bool) float64 {
 	if injected {
 		return (y - c) / (1 - eps)
@@ -28,8 +28,9 @@ func weightedReward(y, c, eps float64, injected bool) float64 {
 	return -(y - c) / eps
 }
 
-// The evidence that a lesson helps is the mean, over six bet sizes l, of the product of 1 + l z over all picks. The
-// evidence for harm has 1 - l z. A bet size is at most 0.9 times the smaller assignment probability.
+// For each of six bet sizes l, the factors 1 + l z of all picks are multiplied. The evidence that a lesson helps is the
+// mean of the six products. The evidence that a lesson harms is computed in the same way from the factors 1 - l z. The
+// largest bet size is 0.9 times the smaller of the two probabilities, of injecting and of withholding.
 func TestEvidenceIsMeanBetProduct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
@@ -62,7 +63,7 @@ func TestEvidenceIsMeanBetProduct(t *testing.T) {
 	})
 }
 
-// Evidence for harm does not set ProvenAt.
+// ProvenAt is the time of the proof that a lesson helps. Evidence that a lesson harms does not set it.
 func TestProofTimeIsRecordedOnce(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
@@ -72,14 +73,14 @@ func TestProofTimeIsRecordedOnce(t *testing.T) {
 		c.RaiseMaxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
 		if proven, want := s.Maxima.ProvenAt != 0, s.Maxima.LogEHelps >= math.Log(20); proven != want || proven != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v with evidence %v, want both %v", n, proven, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Maxima.LogEHelps), want)
+			t.Fatalf("after %d rewards: ProvenAt is set: %v, Progress.Proven = %v, evidence %v, want both %v", n, proven, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Maxima.LogEHelps), want)
 		}
 		if before != 0 && s.Maxima.ProvenAt != before {
-			t.Fatalf("after %d rewards: ProvenAt = %d, want %d, unchanged", n, s.Maxima.ProvenAt, before)
+			t.Fatalf("after %d rewards: ProvenAt = %d, want the unchanged time %d", n, s.Maxima.ProvenAt, before)
 		}
 	}
 	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Maxima.ProvenAt == 0 || b.Maxima.ProvenAt != 0 || b.Maxima.LogEHarms < math.Log(20) || math.Abs(a.Maxima.LogEHelps-b.Maxima.LogEHarms) > 1e-3 {
-		t.Errorf("helpful lesson: Maxima = %+v; harmful lesson: Maxima = %+v; want ProvenAt only in the first, and the second LogEHarms equal to the first LogEHelps and at least %v", a.Maxima, b.Maxima, math.Log(20))
+		t.Errorf("helpful lesson: Maxima = %+v; harmful lesson: Maxima = %+v; want ProvenAt only for the helpful lesson, and LogEHarms of the harmful lesson equal to LogEHelps of the helpful one and at least %v", a.Maxima, b.Maxima, math.Log(20))
 	}
 }
 
@@ -88,7 +89,7 @@ func moveToArm(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
 	return a
 }
 
-// The test finds the threshold by trying each candidate.
+// The test computes each threshold again, by trying every possible number of discoveries.
 func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
@@ -97,7 +98,7 @@ func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 		for i := range rapid.IntRange(0, 8).Draw(t, "arms") {
 			arm := fmt.Sprintf("l%d@1", i)
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
-			case 0: // not tested: has no reward
+			case 0: // a lesson without a reward is not tested
 				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).ClosingDeltas())
 				continue
 			case 1: // no discovery
@@ -125,7 +126,8 @@ func TestDiscoveryBarsMatchBenjaminiHochberg(t *testing.T) {
 	})
 }
 
-// A bet is an assumed effect. A pick multiplies the product of a bet by at least 0.1 and at most 1.9.
+// The evidence has one product for each bet (an assumed effect). Each pick multiplies a product by 0.1 to 1.9, so no
+// single pick can bring the evidence to zero.
 func TestPickKeepsAtLeastATenthOfEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")

@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// The picks detect an effect of 5, 10 or 20 points.
+// The example prints how many picks are needed to detect an effect of 5, 10 and 20 points.
 func ExamplePicksFor() {
 	for _, detect := range []float64{0.05, 0.10, 0.20} {
 		fmt.Println(trial.PicksFor(detect, 0.8, 0.05, 0.2, 0.25))
@@ -17,7 +17,7 @@ func ExamplePicksFor() {
 	// 307
 }
 
-// For every centre, the mean z is the effect.
+// The mean of z is the effect, whatever the centre is.
 func ExampleZ() {
 	const epsilon = 0.2
 	injected, _ := trial.Z(0.9-0.5, true, epsilon)

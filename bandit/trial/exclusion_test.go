@@ -7,7 +7,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// The first reason counts. A missing or newer reason counts as unknown.
+// If a session is excluded for several reasons, only the first is counted. A missing reason, or a reason from a newer
+// version of precept, is counted as unknown.
 func TestExcludedSessionCountsReason(t *testing.T) {
 	decode := func(text string) (a trial.Assignment) {
 		if err := json.Unmarshal([]byte(text), &a); err != nil {

@@ -9,7 +9,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// addModelPicks adds picks for a lesson that raises the success rate from 0.4 by effect.
+// addModelPicks adds picks from sessions on a model. The lesson raises the success rate from 0.4 to 0.4 + effect.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5}
@@ -27,7 +27,7 @@ func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string,
 	}
 }
 
-// includedByModel reports, for each model, whether the arm's evidence includes the model.
+// includedByModel reports for each model whether the evidence for the arm includes this model.
 func includedByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {
@@ -36,7 +36,8 @@ func includedByModel(c *trial.Counters, arm trial.Arm, sign float64) map[string]
 	return out
 }
 
-// For sign 0, the evidence includes a model with enough picks, whatever the effect is.
+// The evidence includes a model that has enough picks and an effect with the given sign. With sign 0, the effect does
+// not matter.
 func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
@@ -57,12 +58,13 @@ func TestModelIsIncludedWithEnoughPicksAndSign(t *testing.T) {
 			t.Errorf("%s on model b: IncludesModel(1) = %v, want true for model a and %v for model b", tc.name, got, tc.want)
 		}
 		if tc.picks >= trial.MinPicks && !includedByModel(c, "in@1", 0)["b"] {
-			t.Errorf("%s on model b: IncludesModel(0) = false for model b, want true from %d picks on", tc.name, trial.MinPicks)
+			t.Errorf("%s on model b: IncludesModel(0) = false for model b, want true for at least %d picks", tc.name, trial.MinPicks)
 		}
 	}
 }
 
-// The effect on a model with many picks hardly changes.
+// With few picks on a model, the estimated effect on the model is moved towards the effect of the lesson on all models.
+// With many picks, it hardly changes.
 func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()
@@ -72,7 +74,7 @@ func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 		own := c.Stats("in@1").Z / c.Stats("in@1").N
 		moved := (e.Shrunken - e.Effect) / (own - e.Effect)
 		if e.Model == "small" && (moved < 0.1 || moved > 0.9) {
-			t.Errorf("model small: Effect = %g, Shrunken = %g, want shrunk 10 to 90%% towards the lesson's effect %g", e.Effect, e.Shrunken, own)
+			t.Errorf("model small: Effect = %g, Shrunken = %g, want Shrunken 10 to 90%% of the way from Effect to the lesson's effect, %g", e.Effect, e.Shrunken, own)
 		}
 		if e.Model == "large" && math.Abs(e.Shrunken-e.Effect) > 0.005 {
 			t.Errorf("model large: Effect = %g, Shrunken = %g, want a difference of at most 0.005", e.Effect, e.Shrunken)
@@ -80,8 +82,8 @@ func TestEffectOnModelIsShrunkTowardsLesson(t *testing.T) {
 	}
 }
 
-// Model names come from requests, so their number is limited. The limit also holds in clones and in counters read from
-// a store.
+// Clients choose the model names, so the counters keep only a limited number of names. The limit also applies to
+// clones, and to counters that are read from a store.
 func TestModelNameCountIsLimited(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}
@@ -98,7 +100,7 @@ func TestModelNameCountIsLimited(t *testing.T) {
 		c.Add(a.ClosingDeltas())
 	}
 	if len(names) != 33 || !names[trial.OtherModels] || len(fields) > 33*6+100 || len(c.Models("in@1")) != 33 {
-		t.Errorf("%d names, %d fields, %d models, want 33 names including other, at most %d fields and 33 models", len(names), len(fields), len(c.Models("in@1")), 33*6+100)
+		t.Errorf("got %d names, %d fields and %d models, want 33 names (including the name other), at most %d fields, and 33 models", len(names), len(fields), len(c.Models("in@1")), 33*6+100)
 	}
 	copied := trial.NewCounters()
 	for _, e := range c.Models("in@1") {
@@ -120,7 +122,7 @@ func TestWithdrawnRewardLeavesModelUnchanged(t *testing.T) {
 	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, Centre: 0.3, Injected: true}}}
 	c.Add(a.Contribution(1, 1))
 	if after := c.Models("in@1"); after[0].M1 != before[0].M1+1 {
-		t.Errorf("after one more reward: models = %+v, want M1 one higher than %+v", after, before)
+		t.Errorf("after one more reward: models = %+v, want M1 one higher than before the reward: %+v", after, before)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 1)))
 	if after := c.Models("in@1"); len(after) != 1 || after[0] != before[0] {

@@ -81,7 +81,7 @@ func countersFor(list []sessionDraw) *trial.Counters {
 	return c
 }
 
-// assertNear compares two numbers up to rounding errors.
+// assertNear fails the test if two numbers differ by more than a rounding error.
 func assertNear(t *rapid.T, subject string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-5 {
@@ -189,12 +189,12 @@ func assertDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats)
 	for _, d := range got {
 		w := want[d.Day]
 		for _, x := range [][2]float64{{d.N, w.N}, {d.Z, w.Z}, {d.ZZ, w.ZZ}, {d.N1, w.N1}, {d.N0, w.N0}, {d.S1, w.S1}, {d.S0, w.S0}} {
-			assertNear(t, fmt.Sprintf("a sum in day %+v (want %+v)", d, w), x[0], x[1])
+			assertNear(t, fmt.Sprintf("one of the sums for day %+v (want %+v)", d, w), x[0], x[1])
 		}
 	}
 }
 
-// Global compares treated with control sessions, among the sessions with a match.
+// Global compares treated sessions with control sessions. Only sessions with a match count.
 func TestGlobalEqualsDirectCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
@@ -276,11 +276,11 @@ func TestGlobalEqualsDirectCounts(t *testing.T) {
 		assertNear(t, "z", got.Z, z)
 		for _, s := range got.Strata {
 			if s.Eps != controlShare || s.Assigned != assigned || s.Rewarded != tiers || s.RewardedAtClose != atClose {
-				t.Fatalf("stratum = %+v, want %v assigned sessions, the rewards %v by tier, and %v by tier at close", s, assigned, tiers, atClose)
+				t.Fatalf("stratum = %+v, want %v assigned sessions, %v rewards by tier, and %v rewards by tier at close", s, assigned, tiers, atClose)
 			}
 		}
 		if len(got.Strata) == 0 && assigned != [2]int64{} {
-			t.Fatalf("strata = [], want one with %v assigned sessions", assigned)
+			t.Fatalf("strata: got none, want one with %v assigned sessions", assigned)
 		}
 		if len(got.All.AnyInjected) != len(anyStrata) {
 			t.Fatalf("All.AnyInjected = %+v, want %d strata", got.All.AnyInjected, len(anyStrata))
@@ -293,7 +293,7 @@ func TestGlobalEqualsDirectCounts(t *testing.T) {
 	})
 }
 
-// Excluded sessions have no costs.
+// The daily costs include a session with a match, but no excluded session.
 func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 	c := trial.NewCounters()
 	pick := func(tokens int, injected bool) trial.Pick {
@@ -325,7 +325,7 @@ func TestDailyCostsCoverSessionsWithMatch(t *testing.T) {
 	}
 }
 
-// A contribution is subtracted and later added again.
+// Subtracting the contribution of a session and adding it again leaves all sums as they were.
 func TestCorrectionRestoresSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := drawSessions(t)
@@ -350,8 +350,8 @@ func TestCorrectionRestoresSums(t *testing.T) {
 	})
 }
 
-// A coin below epsilon withholds the lesson. A session is a control session if the coin is below the control
-// probability.
+// A coin is a number from 0 to 1. If a lesson's coin is below epsilon, the lesson is withheld. If a session's coin is
+// below the control probability, the session is a control session.
 func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 	for i := range 50 {
 		session := fmt.Sprint("session-", i)
@@ -367,14 +367,14 @@ func TestCoinEqualToEpsilonInjectsLesson(t *testing.T) {
 		for chance, want := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
 			var a trial.Assignment
 			if !a.FlipControl("s", session, chance) || a.Control != want || a.FlipControl("s", session, 1) {
-				t.Errorf("control coin %v, probability %v: Control = %v, want %v, decided by the first FlipControl",
+				t.Errorf("control coin %v, probability %v: Control = %v, want %v, as decided by the first call of FlipControl",
 					control, chance, a.Control, want)
 			}
 		}
 	}
 }
 
-// The quantiles are from a table for the normal distribution.
+// The quantiles are copied from a printed table of the normal distribution.
 func TestPicksForMatchesPublishedFormula(t *testing.T) {
 	for _, tc := range []struct {
 		detect, power, level, epsilon, variance float64

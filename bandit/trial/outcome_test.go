@@ -25,7 +25,8 @@ func pickWithOutcomes(injected, recurred bool, after trial.Totals) *trial.Assign
 	return a
 }
 
-// A count x after the pick has the value log2(1 + x) / 24, and x errors have the value x / 10.
+// The value of an outcome lies between 0 and 1. For a count x after the pick, such as x tokens, the value is log2(1 +
+// x) / 24, and for x errors, x / 10.
 func TestOutcomesMeasureSessionAfterPick(t *testing.T) {
 	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 5, Loops: 2, Corrections: 1, Turns: 9, Tokens: 1123, NewestMillis: 20_000})
 	want := map[trial.Outcome]float64{
@@ -63,7 +64,7 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 		{with, "recurrence.z", z},
 		{with, "recurrence.zz", z * z},
 		{with, "recurrence.w+1", math.Log(1 + 0.03*z)},
-		{with, "recurrence.w-4", math.Log(1 - 0.18*z)}, // a bet is at most 0.9 times eps
+		{with, "recurrence.w-4", math.Log(1 - 0.18*z)}, // the largest bet is 0.9 times eps
 		{with, "errors.y1", 0},
 		{without, "recurrence.n0", 1},
 		{without, "recurrence.z", 0.5 / 0.2},
@@ -76,7 +77,8 @@ func TestOutcomeSumsMatchFormulas(t *testing.T) {
 	}
 }
 
-// A reward adds no outcome. Neither does an excluded session or a pick that was not random.
+// Outcomes are counted when a session closes. A later reward adds no outcome, and neither does an excluded session or a
+// pick that was not random.
 func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 4})
 	counted := trial.NewCounters()
@@ -98,7 +100,7 @@ func TestOutcomesAreCountedOnlyAtClose(t *testing.T) {
 	}
 }
 
-// A clone has equal sums.
+// The sums are equal for every order of the sessions, and in a clone.
 func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 	var all [][]trial.Delta
@@ -129,30 +131,31 @@ func TestOutcomeSumsDoNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// Before 50 picks, an outcome that is a count, such as tokens, has width 0 and thus no e-value.
+// The measurement of a new lesson starts at the mean over all lessons. For an outcome that is a count, such as tokens,
+// the width is 0 before 50 picks, so there is no e-value yet.
 func TestMeasurementStartsAtAllLessonsMean(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
 	if w := c.NewMeasurement("in@1", 0.2, every, trial.Totals{}); w.Centres[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("before any session: %+v, want centre 0.5 and width 1 for recurrence, and width 0 for tokens", w)
+		t.Errorf("measurement before any session: got %+v, want centre 0.5 and width 1 for recurrence, and width 0 for tokens", w)
 	}
 	for i := range 60 {
 		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Totals{Tokens: int64(100 + i)}).ClosingDeltas()) // the error recurs in half the injected sessions
 	}
 	if w := c.NewMeasurement("new@1", 0.2, every, trial.Totals{}); math.Abs(w.Centres[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("new lesson: %+v, want centre 0.25 (all lessons) for recurrence and width 0 for tokens", w)
+		t.Errorf("measurement of a new lesson: got %+v, want the centre of all lessons, 0.25, for recurrence, and width 0 for tokens", w)
 	}
 	w := c.NewMeasurement("in@1", 0.2, every, trial.Totals{})
 	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40
 	if want := 0.2*with + 0.8*without; math.Abs(w.Centres[trial.Recurrence]-want) > 1e-6 || !(w.Width[trial.Tokens] > 0) {
-		t.Errorf("lesson with 60 picks: %+v, want centre %v for recurrence and a width above 0 for tokens", w, want)
+		t.Errorf("measurement of a lesson with 60 picks: got %+v, want centre %v for recurrence, and a width above 0 for tokens", w, want)
 	}
 	if w := c.NewMeasurement("in@1", 0.2, trial.NewOutcomeSet(trial.Errors), trial.Totals{}); w.Centres[trial.Recurrence] != 0 {
 		t.Errorf("NewMeasurement(errors only) = %+v, want centre 0 for recurrence", w)
 	}
 }
 
-// A record from an older version has no measurement.
+// A record that an older version of precept stored contains no measurement of outcomes.
 func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 	a := pickWithOutcomes(injected, recurred, trial.Totals{Errors: 9, NewestMillis: 1})
 	data, err := json.Marshal(a)
@@ -161,7 +164,7 @@ func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 	}
 	var b trial.Assignment
 	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.ClosingDeltas(), b.ClosingDeltas()) {
-		t.Errorf("after loading: error = %v and ClosingDeltas = %+v, want nil and %+v", err, b.ClosingDeltas(), a.ClosingDeltas())
+		t.Errorf("loaded assignment: error = %v, ClosingDeltas = %+v, want no error and %+v", err, b.ClosingDeltas(), a.ClosingDeltas())
 	}
 	var old trial.Assignment
 	if err := json.Unmarshal([]byte(`{"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true}]}`), &old); err != nil {
@@ -169,7 +172,7 @@ func TestStoredAssignmentKeepsOutcomes(t *testing.T) {
 	}
 	old.Observe(trial.Totals{Turns: 5})
 	if _, ok := old.Picks[0].Measurement.Value(trial.Turns); ok {
-		t.Error("record from an older precept: turns have a value, want none")
+		t.Error("record from an older version: got a value for turns, want none")
 	}
 }
 
@@ -194,14 +197,14 @@ func TestEvidenceBarIsBenjaminiHochbergThreshold(t *testing.T) {
 	}
 }
 
-// A trial on the reward counts only rewarded picks.
+// A trial on an outcome counts every closed pick. A trial on the reward counts only rewarded picks.
 func TestTrialOnOutcomeCountsEveryClosedPick(t *testing.T) {
 	a := pickWithOutcomes(withheld, recurred, trial.Totals{})
 	a.Picks[0].Centre = 0.5
 	for name, want := range map[string][2]int{"900.60.recurrence": {1, 1}, "900.60": {0, 1}, "900.60.errors": {1, 1}} {
 		a.Picks[0].Trial = name
 		if got := [2]int{len(a.TrialEntries("0123456789", math.NaN())), len(a.TrialEntries("0123456789", 1))}; got != want {
-			t.Errorf("trial %s: entries without and with a reward = %d, want %d", name, got, want)
+			t.Errorf("trial %s: entries for a session without a reward and for one with a reward: got %d, want %d", name, got, want)
 		}
 	}
 	a.Picks[0].Trial = "900.60.recurrence"
@@ -209,7 +212,7 @@ func TestTrialOnOutcomeCountsEveryClosedPick(t *testing.T) {
 	c.Add(a.TrialEntries("0123456789", math.NaN()))
 	evaluations := c.Evaluations()
 	if len(evaluations) != 1 || evaluations[0].Outcome != "recurrence" || evaluations[0].Planned != 60 || math.Abs(evaluations[0].Z+0.5/0.2) > 1e-6 {
-		t.Errorf("evaluations = %+v, want one on recurrence with 60 planned picks and Z = %v", evaluations, -0.5/0.2)
+		t.Errorf("evaluations = %+v, want one evaluation of recurrence, with 60 planned picks and Z = %v", evaluations, -0.5/0.2)
 	}
 	a.Picks[0].Measurement.Closed = false
 	if ds := a.TrialEntries("0123456789", 1); len(ds) != 0 {

@@ -41,7 +41,8 @@ func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSe
 	return out
 }
 
-// The evaluation covers the 200 rewarded picks in the sessions that began first, in any counting order.
+// The evaluation of a planned trial uses the 200 rewarded picks whose sessions began first, even if a replica counts
+// the sessions in a different order.
 func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 200, "")
 	all := trialSessions(500, name, 0.2, 7)
@@ -83,7 +84,8 @@ func TestPlannedEvaluationIsSameOnEveryReplica(t *testing.T) {
 	}
 }
 
-// A planned trial's scope is the arm, "#" and the trial name. The arm of a rules file section may also contain "#".
+// The scope of a planned trial is the arm, "#" and the name of the trial. The arm of a section in a rules file may
+// itself contain "#".
 func TestSectionPlannedTrialIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.PlannedName(time.Unix(100, 0), 2, ""), trial.NewCounters()
@@ -96,7 +98,7 @@ func TestSectionPlannedTrialIsEvaluated(t *testing.T) {
 	}
 }
 
-// For PicksFor the formula is (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014.
+// The formula for PicksFor gives (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014 picks.
 func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	n := trial.PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
 	if n < 3010 || n > 3018 {
@@ -112,7 +114,7 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 		}
 	}
 	if w, always := trial.PlannedHalfWidth(1000, 1), trial.HalfWidth(1000, 1, trial.LessonTightestAt); w/always < 0.6 || w/always > 0.7 {
-		t.Errorf("1000 picks: half-width = %v for one evaluation, %v for any number, want a ratio from 0.6 to 0.7", w, always)
+		t.Errorf("half-width after 1000 picks: got %v for one evaluation and %v for any number of evaluations, want a ratio from 0.6 to 0.7", w, always)
 	}
 	if p := trial.PlannedP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
 		t.Errorf("PlannedP(two standard errors) = %v, want 0.0455", p)
@@ -122,7 +124,8 @@ func TestPlanningFunctionsMatchFormulas(t *testing.T) {
 	}
 }
 
-// The trial finds the effect in about 80% of runs. Without an effect, the trial reports an effect in about 5% of runs.
+// A planned trial finds an existing effect in about 80% of the runs. If there is no effect, it reports one in about 5%
+// of the runs.
 func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
@@ -140,12 +143,13 @@ func TestPlannedEvaluationHasStatedPower(t *testing.T) {
 			}
 		}
 		if share := float64(found) / runs; share < tc.minShare || share > tc.maxShare {
-			t.Errorf("effect %v: share of %d-pick runs with a reported effect = %v, want %v to %v", tc.effect, n, share, tc.minShare, tc.maxShare)
+			t.Errorf("effect %v: share of runs (%d picks each) with a reported effect: got %v, want %v to %v", tc.effect, n, share, tc.minShare, tc.maxShare)
 		}
 	}
 }
 
-// The caller passes the number of rewarded picks in open sessions, which count towards the 60 picks.
+// The trial is planned for 60 rewarded picks. Picks in sessions that are still open also count: their number is the
+// last argument of Progress.
 func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()
@@ -166,7 +170,8 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 }
 
-// A trial that ended at a half-width does not begin again when the interval widens, or after Inherit.
+// A trial by width ends when the interval is narrow enough. The trial stays ended if the interval widens again. Inherit
+// copies this state to another Counters.
 func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	addRewards := func(n int, eps float64) {
@@ -177,16 +182,16 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	addRewards(500, 0.5)
 	if c.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("after 500 picks: TrialEnded = true, want false: interval wider than 0.1")
+		t.Error("after 500 picks: TrialEnded = true, want false, because the half-width of the interval is above 0.1")
 	}
 	addRewards(700, 0.5)
 	if with, without := c.Progress("a@1", 0.1, "", 0).TrialEnded, c.Progress("a@1", 0, "", 0).TrialEnded; !with || without {
-		t.Errorf("after 1,200 picks: TrialEnded = %v for width 0.1 and %v without a width, want true and false",
+		t.Errorf("after 1,200 picks: TrialEnded: got %v for width 0.1 and %v without a width, want true and false",
 			with, without)
 	}
 	addRewards(100, 0.01)
 	if !c.Progress("a@1", 0.1, "", 0).TrialEnded {
-		t.Error("interval wider again: TrialEnded = false, want true")
+		t.Error("after the interval has widened again: TrialEnded = false, want true")
 	}
 	clone := c.Clone()
 	if clone.Progress("a@1", 0.1, "", 0).TrialEnded {
@@ -220,8 +225,9 @@ func TestTrialNameContainsStartAndPicks(t *testing.T) {
 	}
 }
 
-// Before the third pick, the sums cover the picks so far. A pick counted later replaces a pick in the sums if its
-// session began earlier.
+// The trial is planned for three picks. The sums in the evaluation contain the picks so far, and at most three. If a
+// late pick comes from a session that began earlier than one of the three sessions, the late pick replaces the pick
+// from the session that began last.
 func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	name := trial.PlannedName(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
@@ -254,7 +260,7 @@ func TestPlannedEvaluationWaitsForLastPick(t *testing.T) {
 	checkEvaluation(trial.Evaluation{Entries: 5, Evaluated: true, LastStart: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
-// z is a session's term in the effect, and is stored in millionths.
+// z is what one session contributes to the effect estimate. It is stored in millionths.
 func TestPlannedEntryContainsZAndInjection(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
@@ -263,14 +269,14 @@ func TestPlannedEntryContainsZAndInjection(t *testing.T) {
 		a.Picks[0].Trial = "7.1"
 		ds := a.TrialEntries(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
-			t.Fatalf("entries = %v, want one with a nonzero value and a field name up to 10 bytes", ds)
+			t.Fatalf("entries = %v, want one entry, with a value other than 0 and a field name of at most 10 bytes", ds)
 		}
 		c := trial.NewCounters()
 		c.Add(ds)
 		l := c.Evaluations()[0]
 		z := trial.Round(weightedReward(min(max(y, 0), 1), centre, eps, injected))
 		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Evaluated {
-			t.Fatalf("evaluation = %+v, want Z = %v, Z squared in ZZ, one pick (injected: %v) and Evaluated = true", l, z, injected)
+			t.Fatalf("evaluation = %+v, want Z = %v, ZZ = Z squared, one pick (injected: %v) and Evaluated = true", l, z, injected)
 		}
 	})
 }
@@ -293,7 +299,7 @@ func TestTrialEntriesNeedRandomRewardedPick(t *testing.T) {
 	}
 }
 
-// If starts are equal, the trial name and the arm determine the order.
+// Evaluations are ordered by the start of the trial, then by the name of the trial, and then by the arm.
 func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	c := trial.NewCounters()
 	var want []string
@@ -315,7 +321,7 @@ func TestEvaluationsAreOrderedByStart(t *testing.T) {
 	}
 }
 
-// The largest result is 1e12.
+// PicksFor returns 0 if the arguments are impossible, such as a negative effect. It never returns more than 1e12.
 func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 	good := [5]float64{0.05, 0.8, 0.05, 0.5, 0.24} // detect, power, level, epsilon, variance
 	for i, bad := range [][]float64{{0, -0.1}, {0, 1}, {0, 1}, {0, 1}, {0, -1}} {
@@ -331,11 +337,11 @@ func TestPicksForReturnsZeroForImpossibleArguments(t *testing.T) {
 		t.Errorf("PicksFor(effect 1e-9) = %d, want 1e12", n)
 	}
 	if one, none := trial.DetectableEffect(1, 0.8, 0.05, 0.5, 0.24), trial.DetectableEffect(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
-		t.Errorf("DetectableEffect = %v for one pick and %v for none, want equal and finite", one, none)
+		t.Errorf("DetectableEffect: got %v for one pick and %v for no pick, want equal and finite numbers", one, none)
 	}
 }
 
-// A trial needs 50 rewarded picks. If the width is 0 or NaN, the trial does not end.
+// A trial by width ends after 50 rewarded picks at the earliest. If the width is 0 or NaN, the trial never ends.
 func TestTrialByWidthEndsAtWidth(t *testing.T) {
 	for _, until := range []float64{0.9, 0.3, 0.14} {
 		p := &countedPicks{Counters: trial.NewCounters()}
@@ -345,10 +351,10 @@ func TestTrialByWidthEndsAtWidth(t *testing.T) {
 			_, v := trial.Moments(p.n, p.z, p.zz)
 			want := i >= 50 && trial.HalfWidth(p.n, v, 1000) <= until
 			if got := p.Progress("a@1", until, "", 0).TrialEnded; got != want {
-				t.Fatalf("width %v: TrialEnded after %d picks = %v, want %v", until, i, got, want)
+				t.Fatalf("width %v, after %d picks: TrialEnded = %v, want %v", until, i, got, want)
 			}
 			if p.Progress("a@1", 0, "", 0).TrialEnded || p.Progress("a@1", math.NaN(), "", 0).TrialEnded {
-				t.Fatalf("widths 0 and NaN: TrialEnded after %d picks = true, want false", i)
+				t.Fatalf("width 0 or NaN, after %d picks: TrialEnded = true, want false", i)
 			}
 			if want && ended == 0 {
 				ended = i
@@ -356,7 +362,7 @@ func TestTrialByWidthEndsAtWidth(t *testing.T) {
 		}
 		t.Logf("half-width %v after %d picks", until, ended)
 		if ended == 0 || until == 0.9 && ended != 50 {
-			t.Errorf("width %v: the trial ends after %d picks (0: never), want an end, and 50 for the width 0.9", until, ended)
+			t.Errorf("width %v: the trial ended after %d picks (0: never), want an end, and for the width 0.9 an end after 50 picks", until, ended)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func countersText(c *trial.Counters) string {
 		for _, strata := range []*[]trial.Stratum{&s.Strata, &s.All.AnyInjected} {
 			*strata = slices.DeleteFunc(*strata, func(x trial.Stratum) bool { return x == trial.Stratum{Eps: x.Eps} })
 		}
-		s.RecentPerDay = 0 // depends on the days in memory
+		s.RecentPerDay = 0 // not compared, because RecentPerDay depends on which days are in memory
 		fmt.Fprintf(&out, "%s %+v\n", name, s)
 	}
 	c.RaiseMaxima(time.Unix(9, 0))
@@ -71,7 +71,8 @@ func countersText(c *trial.Counters) string {
 	return out.String()
 }
 
-// Replicas add sessions in different orders, and late feedback replaces a session's contribution.
+// Replicas count sessions in different orders, and late feedback replaces the contribution of a session. The sums must
+// still be equal.
 func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ordered, shuffled := trial.NewCounters(), trial.NewCounters()
@@ -103,7 +104,7 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 		if got := countersText(shuffled); got != want {
 			t.Fatalf("counters in another order =\n%s\nwant\n%s", got, want)
 		}
-		loaded := trial.NewCounters() // reads the store, which has the counts of both replicas
+		loaded := trial.NewCounters() // stands for a replica that loads the counts of two other replicas from the store
 		loaded.Add(mergeDeltas(mergeDeltas(replicas[0]...), mergeDeltas(replicas[1]...)))
 		if got := countersText(loaded); got != want {
 			t.Fatalf("merged replicas: counters =\n%s\nwant\n%s", got, want)
@@ -114,7 +115,7 @@ func TestSumsDoNotDependOnOrderOrCorrections(t *testing.T) {
 	})
 }
 
-// A delta is a change to a counter. Each missing delta changes the statistics.
+// A delta is a change to a counter. If any single delta is missing, the statistics must differ.
 func TestEachCounterChangesTheStatistics(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := drawAssignment(t)
@@ -130,15 +131,15 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 		want, missing := read(ds), rapid.IntRange(0, len(ds)-1).Draw(t, "missing")
 		d := ds[missing]
 		if d.Key.Field == trial.FieldUnpicked || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-			return // only the chooser reads the field, or the bet only shows at a new maximum
+			return // the field is read only by the chooser, or is a bet, which shows only at a new maximum
 		}
 		if got := read(slices.Delete(slices.Clone(ds), missing, missing+1)); got == want {
-			t.Fatalf("counters without %v =\n%s\nwant different counters than with it", d, got)
+			t.Fatalf("counters without the delta %v:\ngot the same counters as with the delta, want different counters:\n%s", d, got)
 		}
 	})
 }
 
-// Other versions of precept read the stored counters.
+// The names of the counters cannot change, because other versions of precept read the stored counters.
 func TestCounterNamesAreFixed(t *testing.T) {
 	names := map[string]bool{}
 	addPlain := func(ds []trial.Delta) {
@@ -194,7 +195,8 @@ func TestCounterNamesAreFixed(t *testing.T) {
 	}
 }
 
-// An older precept reads counters from a newer version.
+// An older version of precept may read counters that a newer version stored. It must ignore the fields that it does not
+// know.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := trial.NewCounters()
 	before := countersText(c)
@@ -213,7 +215,7 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 		c.Add([]trial.Delta{{Key: key(trial.PlannedScope("l0@1", "1.5"), field, 0), Value: value}})
 	}
 	if got := countersText(c); got != before {
-		t.Errorf("counters after unknown fields = %s, want %s", got, before)
+		t.Errorf("counters after adding unknown fields = %s, want the unchanged counters %s", got, before)
 	}
 	if s := c.Stats("l0@1"); len(s.Days) != 0 || len(s.Strata) != 0 || c.Stats("").N != 0 || c.Stats("none@1").Picked != 0 {
 		t.Errorf(`Stats(l0@1) = %+v, want no days and no strata; Stats("").N = %v and Stats(none@1).Picked = %v, want 0`, s, c.Stats("").N, c.Stats("none@1").Picked)
@@ -237,7 +239,7 @@ func TestChooserFieldsDoNotChangeTrial(t *testing.T) {
 	})
 }
 
-// The limit, 1e12 millionths, keeps sums from overflowing.
+// Fixed limits each number to 1e12 millionths, so that sums of many numbers cannot overflow.
 func TestFixedIsLimitedAndZeroForNaN(t *testing.T) {
 	for x, want := range map[float64]int64{
 		0.1234567: 123457, -0.0000005: -1, 1e6: 1e12, 1e6 + 1: 1e12, -1e30: -1e12, math.Inf(1): 1e12, math.Inf(-1): -1e12, 0.0000004: 0,
@@ -256,7 +258,7 @@ func TestFixedIsLimitedAndZeroForNaN(t *testing.T) {
 	}
 }
 
-// The tenant's scope is empty. Other scopes begin with a character and a colon.
+// The scope of the tenant's totals is empty. Other scopes that are not arms begin with a character and a colon.
 func TestIsArmExcludesTenantAndMarkedScopes(t *testing.T) {
 	for scope, want := range map[string]bool{"": false, "a@1": true, "a": true, "x:coder": false, "t:a@1#1.2": false, "ab:c@1": true, ":": true, "::": false} {
 		if got := trial.IsArm(scope); got != want {

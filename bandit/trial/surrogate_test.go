@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// closedPick returns a closed session with one pick and the given errors after the pick. weight is the weight of the
-// surrogate, which predicts the reward from outcomes (here only from errors).
+// closedPick returns a closed session with one pick and the given number of errors after the pick. The surrogate
+// predicts the reward from outcomes (here only from errors), and weight is its weight.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: weight}
 	w.Centres[trial.Errors] = 0.2
@@ -18,7 +18,7 @@ func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	return a
 }
 
-// A late reward arrives after the session has closed.
+// A reward that arrives after the session has closed (a late reward) also makes the session a rewarded session.
 func TestLateRewardCountsAsRewarded(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(injected, 3, 0.5)
@@ -36,7 +36,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	}
 	c.Add(trial.Negate(a.Contribution(1, 2)))
 	if s := c.Surrogate("in@1"); s != before {
-		t.Errorf("sums after subtracting the reward = %+v, want %+v", s, before)
+		t.Errorf("sums after the late reward is subtracted = %+v, want the sums from before: %+v", s, before)
 	}
 	a.RewardAtClose = &trial.RewardAtClose{Y: 0, Tier: 2}
 	c.Add(a.Contribution(0, 2))
@@ -45,7 +45,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	}
 }
 
-// With fewer than 100 rewarded picks, the weight is 0.
+// The weight of the surrogate is estimated from rewarded picks. With fewer than 100 of them, the weight is 0.
 func TestSurrogateWeightIsEstimatedFromRewardedPicks(t *testing.T) {
 	for name, tc := range map[string]struct {
 		picks  int
@@ -99,18 +99,18 @@ func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 	s := c.Surrogate("in@1")
 	effect, variance := s.Effect()
 	if math.Abs(effect-(sumD/m+sumG/n)) > 1e-4 || math.Abs(variance-var2*share) > 1e-4 {
-		t.Errorf("Effect = %.5f, %.5f, want %.5f, %.5f", effect, variance, sumD/m+sumG/n, var2*share)
+		t.Errorf("effect and variance: got %.5f and %.5f, want %.5f and %.5f", effect, variance, sumD/m+sumG/n, var2*share)
 	}
 }
 
-// A session closed by an earlier release lacks the sums that this release added.
+// A session that an earlier release closed lacks the sums that the current release has added.
 func TestEarlierReleaseSessionHasNoNewSums(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(injected, 3, 0.5)
 	a.Graded = false
 	c.Add(a.Contribution(0.3, 2))
 	if s := c.Stats("in@1"); s.Strata[0].GradedN != [2]float64{} || s.Strata[0].Late != [2]int64{} || s.Rewards.M1 != 1 {
-		t.Errorf("strata = %+v and M1 = %v, want no graded and no late reward, and 1", s.Strata, s.Rewards.M1)
+		t.Errorf("strata = %+v and M1 = %v, want no graded reward, no late reward, and M1 = 1", s.Strata, s.Rewards.M1)
 	}
 	if s := c.Surrogate("in@1"); s != (trial.SurrogateStats{}) {
 		t.Errorf("Surrogate = %+v, want zeros", s)

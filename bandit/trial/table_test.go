@@ -8,7 +8,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// A Table packs counters into bytes. The test keeps the same values in plain arrays and compares.
+// A Table stores counters in packed bytes. The test adds each value to a plain array as well, and compares the two.
 func TestTableMatchesPlainArrays(t *testing.T) {
 	type key struct {
 		group uint8
@@ -30,7 +30,7 @@ func TestTableMatchesPlainArrays(t *testing.T) {
 				}
 			})
 			if string(before) != copied {
-				t.Fatalf("copy after a change = %q, want %q", before, copied)
+				t.Fatalf("copy of the table after a change of the original = %q, want the unchanged %q", before, copied)
 			}
 		}
 		var r, last trial.Row
@@ -53,7 +53,7 @@ func TestTableMatchesPlainArrays(t *testing.T) {
 			}
 		}
 		if got := table.Row(9, 0); got != [trial.Columns]int64{} {
-			t.Fatalf("Row(9, 0) = %v, want zeros: the row is missing", got)
+			t.Fatalf("Row(9, 0) = %v, want zeros, because the table has no such row", got)
 		}
 	})
 }

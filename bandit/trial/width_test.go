@@ -11,7 +11,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// The half-widths are in points, for yes/no rewards.
+// The documentation lists half-widths in percentage points, for rewards that are 0 or 1.
 func TestHalfWidthsMatchDocumentation(t *testing.T) {
 	for n, row := range map[float64][3]float64{
 		100: {84.6, 46.1, 36.9}, 300: {41.1, 22.4, 17.9}, 1000: {21.6, 11.8, 9.4}, 3000: {12.8, 6.9, 5.6}, 10_000: {7.3, 4.0, 3.2}, 30_000: {4.4, 2.4, 1.9},
@@ -29,38 +29,39 @@ func TestHalfWidthIsSmallestAtTunedCount(t *testing.T) {
 		n := rapid.Float64Range(100, 1e5).Draw(t, "n")
 		other := n * rapid.SampledFrom([]float64{0.2, 0.5, 2, 5}).Draw(t, "times")
 		if tuned, untuned := trial.HalfWidth(n, 1, n), trial.HalfWidth(n, 1, other); tuned >= untuned {
-			t.Fatalf("half-width after %v sessions = %v, want less than %v, which is tuned for %v sessions", n, tuned, untuned, other)
+			t.Fatalf("half-width after %v sessions = %v, want less than %v, the half-width if the interval is tuned for %v sessions", n, tuned, untuned, other)
 		}
 	})
 }
 
-// The p-value is 0.05 if 0 is at one end of the interval.
+// If 0 is exactly at one end of the 95% interval, the p-value is 0.05.
 func TestIntervalPValueMatchesHalfWidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, v := rapid.Float64Range(1, 1e6).Draw(t, "n"), rapid.Float64Range(1e-6, 50).Draw(t, "variance")
 		tightestAt := rapid.SampledFrom([]float64{trial.LessonTightestAt, 5000, 100}).Draw(t, "tight")
 		h := trial.HalfWidth(n, v, tightestAt)
 		if p := trial.IntervalPValue(h, n, v, tightestAt); math.Abs(p-trial.Alpha) > 1e-9 {
-			t.Fatalf("0 at an interval end: p = %v, want %v", p, trial.Alpha)
+			t.Fatalf("0 at one end of the interval: p = %v, want %v", p, trial.Alpha)
 		}
 		far := rapid.Float64Range(0, 3).Draw(t, "far")
 		p, mirrored := trial.IntervalPValue(far*h, n, v, tightestAt), trial.IntervalPValue(-far*h, n, v, tightestAt)
 		if p != mirrored || p > 1 || p < 0 || far > 1.001 && p >= trial.Alpha || far < 0.999 && p <= trial.Alpha {
-			t.Fatalf("0 at %v half-widths: p = %v, and %v with the other sign, want equal, and below alpha only outside the interval", far, p, mirrored)
+			t.Fatalf("0 at a distance of %v half-widths: p = %v, with the opposite sign %v; want equal numbers, below alpha only if 0 is outside the interval", far, p, mirrored)
 		}
 	})
 }
 
 func TestMomentsAreMeanAndVariance(t *testing.T) {
 	if m, v := trial.Moments(4, 2, 3); m != 0.5 || v != 0.5 {
-		t.Errorf("Moments(4, 2, 3) = %v, %v, want 0.5, 0.5", m, v)
+		t.Errorf("Moments(4, 2, 3) = %v, %v, want 0.5 and 0.5", m, v)
 	}
 	if _, v := trial.Moments(4, 4, 4); v <= 0 || v > 1e-8 || trial.HalfWidth(4, v, 1000) <= 0 {
-		t.Errorf("equal numbers: variance = %v, want more than 0 and at most 1e-8", v)
+		t.Errorf("all numbers equal: variance = %v, want more than 0 and at most 1e-8", v)
 	}
 }
 
-// An interval needs 50 rewarded sessions with 5 in each arm. A verdict needs 50 in each arm.
+// An interval needs 50 rewarded sessions, at least 5 of them with the lesson and 5 without. A verdict needs 50 rewarded
+// sessions with the lesson and 50 without.
 func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	for _, tc := range []struct {
 		rewarded, injected, withheld float64
@@ -81,7 +82,7 @@ func TestIntervalNeedsEnoughRewardedSessions(t *testing.T) {
 	}
 }
 
-// countedPicks holds picks in counters, and the sums that the test adds up itself.
+// countedPicks holds counters with picks, and the sums over the same picks that the test computes itself.
 type countedPicks struct {
 	*trial.Counters
 	n, z, zz, n1, n0 float64
@@ -98,8 +99,8 @@ func (p *countedPicks) addSession(eps float64, injected bool, y, centre float64)
 	}
 }
 
-// The maxima record the intervals farthest from 0 among those with 50 rewarded picks in each arm, and the time of the
-// first interval within 3 points of 0.
+// The maxima record which intervals were farthest above and below 0, and when an interval was within 3 points of 0 for
+// the first time. Only intervals with 50 injected and 50 withheld rewarded picks count.
 func TestMaximaRecordFarthestIntervals(t *testing.T) {
 	for name, tc := range map[string]struct{ with, without, centre float64 }{"lesson helps": {0.9, 0.5, 0.5}, "lesson harms": {0.5, 0.9, 0.5}, "lesson has no effect": {0.98, 0.98, 0.95}} {
 		r := rand.New(rand.NewPCG(8, 1)) //nolint:gosec // the tests need repeatable numbers
@@ -143,14 +144,14 @@ func TestMaximaRecordFarthestIntervals(t *testing.T) {
 			}
 		}
 		if reached := map[string]bool{"lesson helps": maxAbove > 3, "lesson harms": maxBelow > 3, "lesson has no effect": noEffectAt > 0}; !reached[name] {
-			t.Errorf("%s: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d, want the maximum for this effect", name, maxAbove, maxBelow, noEffectAt)
+			t.Errorf("%s: MaxAbove = %v, MaxBelow = %v, NoEffectAt = %d, want the maximum for this effect to be set", name, maxAbove, maxBelow, noEffectAt)
 		}
 	}
 }
 
 // An arm is concluded if some interval was above 0 and none was below 0, or if an interval was within 3 points of 0.
-// The out+ and out- fields record the farthest intervals above and below 0, and idle_at the first interval within 3
-// points.
+// The fields out+ and out- record the intervals farthest above and below 0, and the field idle_at the first interval
+// within 3 points of 0.
 func TestConcludedNeedsPositiveOrNarrowInterval(t *testing.T) {
 	bar := trial.Fixed(-math.Log(trial.Alpha))
 	for _, tc := range []struct {
@@ -173,8 +174,8 @@ func TestConcludedNeedsPositiveOrNarrowInterval(t *testing.T) {
 	}
 }
 
-// The interval is computed after each of 1,000 sessions. At most 5% of the lessons may ever have an interval that
-// excludes 0.
+// Without an effect, the interval is computed after each of 1,000 sessions. For at most 5% of the lessons, any of the
+// 1,000 intervals may exclude 0.
 func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 1)) //nolint:gosec // the tests need repeatable numbers
 	const runs = 400
@@ -201,6 +202,6 @@ func TestIntervalRarelyExcludesZeroWithoutEffect(t *testing.T) {
 		}
 	}
 	if missed > runs/20+13 { // three standard errors
-		t.Errorf("%d runs: intervals without 0 = %d, want at most %d", runs, missed, runs/20+13)
+		t.Errorf("in %d runs: got %d runs with an interval that excludes 0, want at most %d", runs, missed, runs/20+13)
 	}
 }

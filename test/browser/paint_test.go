@@ -29,27 +29,28 @@ import (
 	"precept/store"
 )
 
-// The store size without PRECEPT_PAINT.
+// The store size if PRECEPT_PAINT is not set.
 const (
 	paintLessons  = 200
 	paintSessions = 4000
 	paintDays     = 60 // age of the oldest copied session
 )
 
-// paintSize returns the store size. make paint sets PRECEPT_PAINT="2000 1000000".
+// paintSize returns how many lessons and sessions the store gets. The variable PRECEPT_PAINT contains both numbers;
+// make paint sets it to "2000 1000000".
 func paintSize(t *testing.T) (lessons, sessions int) {
 	t.Helper()
 	lessons, sessions = paintLessons, paintSessions
 	if text := os.Getenv("PRECEPT_PAINT"); text != "" {
 		if _, err := fmt.Sscan(text, &lessons, &sessions); err != nil {
-			t.Fatalf("PRECEPT_PAINT: %v; want lesson and session counts, such as \"2000 1000000\"", err)
+			t.Fatalf("PRECEPT_PAINT: %v; want the numbers of lessons and sessions, such as \"2000 1000000\"", err)
 		}
 	}
 	return lessons, sessions
 }
 
-// The test logs the time until each page's first contentful paint, without a limit: a busy machine would exceed any
-// limit.
+// The test logs how long each page takes until its first contentful paint. The test has no limit for this time, because
+// a busy machine would exceed any limit.
 func TestFirstPaint(t *testing.T) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -93,7 +94,7 @@ func TestFirstPaint(t *testing.T) {
 	rows := min(lessonCount, 100)
 	for _, page := range []struct {
 		path, css string
-		minimum   int // of elements that match css
+		minimum   int // how many elements must match css
 	}{
 		{"/", "tbody th.name", min(lessonCount, 25)},
 		{"/lessons", "tbody th.name", rows},
@@ -115,14 +116,14 @@ func TestFirstPaint(t *testing.T) {
 		}
 		n, err := chromedp.Run(ctx, chromedp.Evaluate[int](`document.querySelectorAll("main `+page.css+`").length`))
 		if err != nil || n < page.minimum {
-			t.Errorf("%s: got %d elements that match %q, error %v, want at least %d and no error", page.path, n, page.css, err, page.minimum)
+			t.Errorf("page %s: got %d elements that match %q, error %v, want at least %d elements and no error", page.path, n, page.css, err, page.minimum)
 		}
 		slices.Sort(paints[1:])
 		t.Logf("%-34s first paint %4.0f ms, then %4.0f ms (median of 3)", page.path, paints[0], paints[2])
 	}
 }
 
-// firstPaint returns the first contentful paint, in milliseconds since the navigation started.
+// firstPaint opens the address and returns the time until the first contentful paint, in milliseconds.
 func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 	t.Helper()
 	const painted = `performance.getEntriesByName("first-contentful-paint").length > 0`
@@ -200,7 +201,7 @@ func seedSessions(t *testing.T, dir string, lessons int, flags []string) int {
 	return n
 }
 
-// multiplySessions copies every session in the store, and spreads the copies over the previous paintDays days.
+// multiplySessions adds copies of every session in the store, and spreads the copies over the last paintDays days.
 func multiplySessions(t *testing.T, file string, copies int) {
 	t.Helper()
 	db, err := sql.Open("sqlite", file)
@@ -229,7 +230,8 @@ func multiplySessions(t *testing.T, file string, copies int) {
 		do("INSERT INTO samples(sid, k, tenant, at, agent, data) SELECT sid + ?, k, tenant, at - ?, agent, data FROM samples WHERE sid <= ?", idOffset, age, maxID)
 	}
 	do("UPDATE totals SET n = n * ?", copies+1)
-	// Dated counters get a row for each earlier day. Counters without a date have day 0.
+	// A counter for a day gets a row for each earlier day. A counter without a date has the day 0, and keeps its only
+	// row.
 	do("WITH RECURSIVE back(d) AS (SELECT 1 UNION ALL SELECT d + 1 FROM back WHERE d < ?) INSERT OR IGNORE INTO counters SELECT tenant, scope, day - d, v FROM counters, back WHERE day > 1000", paintDays-1)
 	do("COMMIT")
 }

@@ -30,11 +30,11 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// pictureLimit is the maximum picture size in bytes. The repository keeps the pictures.
+// pictureLimit is the maximum picture size in bytes. Pictures must be small, because the repository contains them.
 const pictureLimit = 150 << 10
 
-// TestPictures writes screenshots of every page in the demo dashboard, in both themes. make pictures sets
-// PRECEPT_PICTURES to the directory.
+// TestPictures starts precept demo and writes screenshots for every page in the dashboard, in the light and the dark
+// theme. PRECEPT_PICTURES, which make pictures sets, is the directory for the screenshots.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("PRECEPT_PICTURES")
 	if dir == "" {
@@ -76,7 +76,7 @@ func TestPictures(t *testing.T) {
 
 const pictureWidth = 1280
 
-// pageWidths returns pictureWidth and the widths in PRECEPT_PICTURE_WIDTHS.
+// pageWidths returns the widths for the screenshots: pictureWidth, and the widths in PRECEPT_PICTURE_WIDTHS.
 func pageWidths(t *testing.T) []int {
 	t.Helper()
 	out := []int{pictureWidth}
@@ -90,7 +90,7 @@ func pageWidths(t *testing.T) []int {
 	return out
 }
 
-// runDemo runs precept demo until all sessions are done, and returns the dashboard's login link.
+// runDemo starts precept demo, waits until all sessions are done, and returns the login link for the dashboard.
 func runDemo(t *testing.T, sessions int) string {
 	t.Helper()
 	cmd := exec.Command("precept", "demo", "--sessions", strconv.Itoa(sessions)) //nolint:gosec // the program under test
@@ -142,8 +142,8 @@ metadata: {precept: {state: candidate}}
 Run the tests of the package after each change, and the full suite once, before you report.
 `
 
-// openOverview adds a lesson to the queue, and requests the overview every two seconds until the test ends, because the
-// overview's chart shows the effects since the server's start.
+// openOverview adds a lesson to the queue. It then requests the overview every two seconds until the test ends, because
+// the chart in the overview shows only effects that were requested since the server started.
 func openOverview(t *testing.T, link string) {
 	t.Helper()
 	base, key, _ := strings.Cut(link, "/login?token=")
@@ -196,8 +196,8 @@ func openOverview(t *testing.T, link string) {
 	})
 }
 
-// pageAddresses returns the addresses for the pages in the navigation, the first lesson, and the first session with an
-// injected and a withheld lesson.
+// pageAddresses returns the addresses for the pages in the navigation, for the first lesson, and for the first session
+// that has both an injected and a withheld lesson.
 func pageAddresses(t *testing.T, ctx context.Context) map[string]string {
 	t.Helper()
 	links := func(expression string) []string {
@@ -277,8 +277,8 @@ func takePicture(t *testing.T, ctx context.Context, address, file string, width 
 	}
 }
 
-// reduceColours returns a smaller picture with at most 256 colours. The palette starts with the most common colour in
-// each family of similar colours, so a single red word on a grey page stays red.
+// reduceColours makes a picture file smaller by using at most 256 colours. The palette contains the most common colour
+// in each family of similar colours, so a single red word on a grey page stays red.
 func reduceColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

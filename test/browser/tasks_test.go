@@ -29,7 +29,7 @@ func TestOperatorTasksTakeAtMostThreeClicks(t *testing.T) {
 	}
 	for _, task := range []struct {
 		name   string
-		clicks []string // CSS selectors for the clicked elements, from the overview on
+		clicks []string // CSS selectors for the elements to click, beginning in the overview
 		result string   // JavaScript expression that is true when the task is done
 	}{
 		{"see this week's costs", nil, `/[\d.]+\sUSD/.test(document.querySelector(".net").textContent)`},
@@ -67,20 +67,21 @@ func TestOperatorTasksTakeAtMostThreeClicks(t *testing.T) {
 			}
 		}
 		if len(task.clicks) > 3 {
-			t.Errorf("%s: got %d clicks, want at most 3", task.name, len(task.clicks))
+			t.Errorf("task %s: got %d clicks, want at most 3", task.name, len(task.clicks))
 		}
 		done := waitForTrue(ctx, task.result)
-		if !done && len(task.clicks) == 0 { // the overview may be older than the last sessions
+		if !done && len(task.clicks) == 0 { // the overview may not contain the last sessions yet
 			done = chromedp.Do(ctx, chromedp.Reload()) == nil && waitForTrue(ctx, task.result)
 		}
 		if !done {
 			page, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
-			t.Errorf("%s: got page %s, want a page on which %s is true", task.name, page, task.result)
+			t.Errorf("task %s: got page %s, want a page on which %s is true", task.name, page, task.result)
 		}
 	}
 }
 
-// waitForTrue waits about 20 seconds until an expression becomes true.
+// waitForTrue waits until an expression becomes true, for at most about 20 seconds. It reports whether the expression
+// became true.
 func waitForTrue(ctx context.Context, expression string) bool {
 	for range 400 {
 		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {

@@ -30,7 +30,7 @@ func openIdleConnections(t *testing.T, p *harness.Process, n int) {
 	}
 }
 
-// Clients open three times as many idle connections as the process can have open files.
+// Clients open three times as many idle connections as the server may have open files. The server must still answer.
 func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	const files = 256
 	model, finish := harness.SlowModel(t)
@@ -48,7 +48,7 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
 	_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
 	if line, err := bufio.NewReader(conn).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
-		t.Fatalf("response with more connections than files: got first line %q, error %v, want status 200", line, err)
+		t.Fatalf("response while there are more connections than allowed files: got first line %q, error %v, want status 200", line, err)
 	}
 	for range 20 {
 		ended = append(ended, harness.Stream(t, p.DataURL))
@@ -66,7 +66,7 @@ func TestChaosServesBeyondTheFileLimit(t *testing.T) {
 	p.Stop()
 }
 
-// durations collects how long the answered requests took.
+// durations collects the durations of the answered requests.
 type durations struct {
 	mu   sync.Mutex
 	list []time.Duration
@@ -100,8 +100,9 @@ func sendTimed(t *testing.T, client *http.Client, baseURL, text string) (code in
 	return res.StatusCode, res.Header, time.Since(started)
 }
 
-// limits.requests is 20, and the crowd has 200 clients. With PRECEPT_CHAOS, the test also checks that the crowd at most
-// doubles the 99th percentile of the durations.
+// The server handles at most 20 requests at the same time (limits.requests), and 200 clients (the crowd) send requests.
+// If PRECEPT_CHAOS is set, the test also checks that the 99th percentile of the durations is at most twice as long as
+// without the crowd.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const limit = 20
 	var concurrent, peak atomic.Int64 // requests at the model
@@ -135,7 +136,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 						refused.Add(1)
 						time.Sleep(50 * time.Millisecond) // clients ignore Retry-After
 					default:
-						t.Errorf("request: got status %d, header %v, want 200, or 503 with Retry-After: 1", code, header)
+						t.Errorf("request from the crowd: got status %d, header %v, want status 200, or status 503 with Retry-After: 1", code, header)
 						return
 					}
 				}
@@ -149,10 +150,10 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	after := runClients(limit, harness.UsualOrChaos[time.Duration](200, 2000)*time.Millisecond)
 	t.Logf("p99: %v before the crowd, %v in the crowd, %v after it", before.p99(), during.p99(), after.p99())
 	if harness.UsualOrChaos(false, true) && (during.p99() > 2*before.p99() || after.p99() > 2*before.p99()) {
-		t.Errorf("p99: got %v in the crowd and %v after it, want at most twice the %v before", during.p99(), after.p99(), before.p99())
+		t.Errorf("99th percentile of the durations: got %v during the crowd and %v after the crowd, want at most twice the %v before the crowd", during.p99(), after.p99(), before.p99())
 	}
 	if answered.Load() < limit || refused.Load() < limit || peak.Load() > limit {
-		t.Errorf("requests: got %d answered, %d refused, %d concurrent, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
+		t.Errorf("requests from the crowd: got %d answered, %d refused, %d concurrent; want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
 	}
 	if n := residentMemory(t, p); n > maxResident {
 		t.Errorf("server memory: got %d MiB, want at most %d", n>>20, maxResident>>20)
@@ -168,7 +169,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
 }
 
-// Each client sends a request and never reads the reply.
+// Each client sends a request for a stream and never reads the reply. The server must end these connections.
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.UsualOrChaos(200, 1000)
 	const replyBytes = 200 << 20
@@ -204,7 +205,7 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 		return ended.Load() == int64(clients) && begun.Load() == int64(clients)
 	})
 	if completed.Load() > 0 || peak > maxResident {
-		t.Errorf("streams: got %d of %d read to the end, want 0; memory: got %d MiB, want at most %d", completed.Load(), clients, peak>>20, maxResident>>20)
+		t.Errorf("streams that the server sent completely: got %d of %d, want 0; memory of the server: got %d MiB, want at most %d", completed.Load(), clients, peak>>20, maxResident>>20)
 	}
 	p.Stop()
 	t.Logf("the server used at most %d MiB", peak>>20)

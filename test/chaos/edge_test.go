@@ -22,7 +22,7 @@ import (
 	"precept/test/harness"
 )
 
-// goroutinesAndFiles returns the server's goroutine and open file counts.
+// goroutinesAndFiles returns how many goroutines and how many open files the server has.
 func goroutinesAndFiles(t *testing.T, p *harness.Process) (goroutines, files int) {
 	t.Helper()
 	_, text := harness.Get(t, p.AdminURL+"/debug/pprof/goroutine?debug=1", "token")
@@ -51,7 +51,8 @@ func residentMemory(t *testing.T, p *harness.Process) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// The upstream must see the disconnects, and the store must have the text that the clients received.
+// When a client disconnects, precept must disconnect from the upstream, and must store the part of the reply that the
+// client received.
 func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	const clients, pieces = 40, 100
 	var disconnected, completed atomic.Int64
@@ -94,7 +95,8 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	p.Eventually("the upstream to see every disconnect", func() bool { return disconnected.Load() == clients })
-	// Four more of each are allowed, because the check opens a connection and the server keeps idle goroutines.
+	// The server may have four more goroutines and four more files than before, because the check itself opens a
+	// connection and some goroutines stay idle.
 	p.Eventually("the streams' goroutines and files to end", func() bool {
 		g, f := goroutinesAndFiles(t, p)
 		return g <= goroutines+4 && f <= files+4
@@ -103,11 +105,11 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	p.Stop()
 	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
-			t.Errorf("disconnected client's exchange: got outcome %s and reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
+			t.Errorf("exchange of a client that disconnected: got outcome %s and reply %.80q, want outcome %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
 		}
 	}
 	if completed.Load() > 0 {
-		t.Errorf("complete upstream streams: got %d, want 0", completed.Load())
+		t.Errorf("streams that the upstream sent completely: got %d, want 0", completed.Load())
 	}
 }
 
@@ -204,7 +206,7 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 			p := harness.StartWithUpstream(t, dir, model.URL, "--lessons", lessons)
 			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
 			if status, text := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
-				t.Errorf("chat request: got status %d, answer %s, want 200; the upstream got %s, want %s", status, text, *got.Load(), body)
+				t.Errorf("chat request: got status %d, answer %s, want status 200; body at the upstream: got %s, want %s", status, text, *got.Load(), body)
 			}
 			p.Stop()
 		})
@@ -228,7 +230,7 @@ func TestChaosRequestsSucceedAfterUpstreamOutage(t *testing.T) {
 			Error struct{ Type, Message string } `json:"error"`
 		}
 		if err := json.Unmarshal([]byte(text), &refusal); status != http.StatusBadGateway || err != nil || refusal.Error.Type != "precept_error" {
-			t.Errorf("request during the outage: got status %d, body %s, want 502 and a precept_error", status, text)
+			t.Errorf("request during the outage: got status %d, body %s, want status 502 and a body with a precept_error", status, text)
 		}
 	}
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)

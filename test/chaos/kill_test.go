@@ -22,7 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// A turn is durable if its response ended at least harness.DurableAfter before the kill.
+// A turn is durable if the response ended at least harness.DurableAfter before the server was killed. No durable turn
+// may be lost.
 func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -32,8 +33,8 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.Start(ctx, p.DataURL, 8)
 		harness.Eventually(t, "more than 20 answers older than harness.DurableAfter", func() bool { return len(l.EndedBefore(time.Now().Add(-harness.DurableAfter()))) > 20 })
-		l.WaitForRequests(int64(7 * round)) // the kill comes at a different moment in each round
-		stop()                              // the load does not count the failures that the kill causes
+		l.WaitForRequests(int64(7 * round)) // so that the server is killed at a different moment in each round
+		stop()                              // requests that the kill interrupts do not count
 		killed := p.Kill()
 		wait()
 		durable = append(durable, l.EndedBefore(killed.Add(-harness.DurableAfter()))...)
@@ -41,7 +42,7 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 		l.Answers = nil
 		l.Mu.Unlock()
 		if d := harness.Doctor(t, dir); d.Admitted < int64(len(durable)) {
-			t.Errorf("round %d: got %d admitted turns, want at least the %d durable ones", round, d.Admitted, len(durable))
+			t.Errorf("round %d: admitted turns: got %d, want at least %d, the number of durable turns", round, d.Admitted, len(durable))
 		}
 	}
 	if len(durable) < 50 {
@@ -62,7 +63,8 @@ func TestChaosKillLosesNoDurableTurn(t *testing.T) {
 	t.Logf("%d answered, %+v", len(durable), d)
 }
 
-// A stub is an incomplete exchange without messages and without a reply.
+// For each request that was in progress at the kill, the store gets a stub: an incomplete exchange without messages and
+// without a reply.
 func TestChaosKillLeavesStubs(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -76,12 +78,12 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	p.Kill()
 	all.Wait()
 	if d := harness.Doctor(t, dir); d.Incomplete != streams || d.Admitted != streams {
-		t.Errorf("doctor after the kill: got %+v, want %d admitted and incomplete", d, streams)
+		t.Errorf("doctor after the kill: got %+v, want %d exchanges, all admitted and incomplete", d, streams)
 	}
 	for range 2 { // a restart adds no stub
 		p = harness.StartWithUpstream(t, dir, model.URL)
 		if d := p.WaitUntilDrained(dir); d.Incomplete != streams || d.Admitted != streams {
-			t.Errorf("doctor after a restart: got %+v, want %d admitted and incomplete", d, streams)
+			t.Errorf("doctor after a restart: got %+v, want %d exchanges, all admitted and incomplete", d, streams)
 		}
 		p.Kill()
 	}
@@ -90,7 +92,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	got := harness.ExchangesInFile(t, dir)
 	for id, list := range got {
 		if len(list) != 1 || list[0].Outcome != sample.Incomplete || list[0].Reply.Text != "" || len(list[0].New) != 0 || !strings.HasPrefix(list[0].SessionName, "stream-") {
-			t.Errorf(`exchanges for request %s: got %+v, want 1 with outcome %q, without messages and reply, and with a session name "stream-*"`, id, list, sample.Incomplete)
+			t.Errorf(`exchanges for request %s: got %+v, want 1 exchange with outcome %q and a session name "stream-*", without messages and without a reply`, id, list, sample.Incomplete)
 		}
 	}
 	if len(got) != streams {
@@ -107,7 +109,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	}
 }
 
-// streamUntilKilled reads a stream until the test kills the server. Read errors are expected.
+// streamUntilKilled reads a stream until the test kills the server. It ignores read errors, which the kill causes.
 func streamUntilKilled(t *testing.T, baseURL, session string) {
 	t.Helper()
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
@@ -124,7 +126,8 @@ func streamUntilKilled(t *testing.T, baseURL, session string) {
 	}
 }
 
-// The test damages an outbox with undelivered rows from five processes.
+// The outbox contains undelivered rows that five processes wrote, one after the other. The test damages part of the
+// rows.
 func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	unreachable := "redis://" + closingListener(t)
@@ -148,7 +151,7 @@ func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	p.Stop()
 	lost := d.Dropped["damaged"]
 	if d.Admitted != answered || lost == 0 || lost > answered/2 || d.Stored+d.Incomplete != answered-lost {
-		t.Errorf("doctor after %d answered requests: got %+v, want at least 1 and at most half the rows dropped as damaged, and all others stored", answered, d)
+		t.Errorf("doctor after %d answered requests: got %+v, want at least 1 row and at most half of the rows dropped as damaged, and all other rows stored", answered, d)
 	}
 	if got := harness.ExchangesInFile(t, dir); int64(len(got)) != d.Stored+d.Incomplete {
 		t.Errorf("exchanges in the store: got %d, want Stored + Incomplete in %+v", len(got), d)
@@ -159,7 +162,7 @@ func TestChaosDamagedBacklogLosesOnlyDamagedRows(t *testing.T) {
 	t.Logf("%d answered, %+v", answered, d)
 }
 
-// closingListener returns the address of a server that closes every connection immediately.
+// closingListener starts a server that closes every connection immediately, and returns its address.
 func closingListener(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -179,8 +182,8 @@ func closingListener(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// damageOutbox clears every third database page with rows, and flips a bit in every twelfth. Pages without rows stay
-// intact, because precept finds the rows through these pages.
+// damageOutbox overwrites every third database page that contains rows with zeros, and flips one bit in every twelfth.
+// Pages without rows stay intact, because precept needs these pages to find the rows.
 func damageOutbox(t *testing.T, dir string) {
 	t.Helper()
 	path := filepath.Join(dir, "outbox.db")
@@ -196,7 +199,7 @@ func damageOutbox(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const tableLeaf = 13 // first byte in a row page, by SQLite's file format
+	const tableLeaf = 13 // the first byte of a page with rows, according to SQLite's file format
 	pageBytes := int(binary.BigEndian.Uint16(b[16:]))
 	rowPages := 0
 	for page := range slices.Chunk(b, pageBytes) {

@@ -16,10 +16,11 @@ import (
 	"precept/test/harness"
 )
 
-// readyLine matches the data listener's address in the log.
+// readyLine matches the log line that contains the address of the data listener.
 var readyLine = regexp.MustCompile(`data=(http://\S+) admin`)
 
-// lockDatabase locks the database in dir against other writers, as a forgotten sqlite3 shell does.
+// lockDatabase locks the database in dir so that no other process can write to it, as an sqlite3 shell with an open
+// transaction does.
 func lockDatabase(t *testing.T, dir string) (unlock func()) {
 	t.Helper()
 	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "precept.db")+"?_pragma=busy_timeout(10000)")
@@ -67,7 +68,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	p.Stop()
 	harness.CheckOneExchangePerRequest(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
-		t.Errorf("doctor after %d answered requests: got %+v, want all admitted and stored", n, d)
+		t.Errorf("doctor after %d answered requests: got %+v, want all exchanges admitted and stored", n, d)
 	}
 	if countWarnings(p) > 10 {
 		t.Errorf("warnings in the log: got %d, want at most 10:\n%s", countWarnings(p), p.Log.String())
@@ -108,10 +109,10 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	l.CountAnswered()
 	aside, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(aside) == 0 {
-		t.Fatalf("files set aside: got %v, error %v, want the overwritten file", aside, err)
+		t.Fatalf("files set aside: got %v, error %v, want only the overwritten database file", aside, err)
 	}
 	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != string(garbage) {
-		t.Errorf("file set aside: got %d bytes, error %v, want the %d bytes of garbage", len(b), err, len(garbage))
+		t.Errorf("damaged file that was set aside: got %d bytes, error %v, want the %d bytes that the test wrote", len(b), err, len(garbage))
 	}
 	if got := harness.ExchangesInFile(t, dir); len(got) == 0 {
 		t.Error("exchanges in the new database: got 0, want at least 1")
@@ -142,7 +143,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 		t.Errorf("warnings in the log: got %d, want at most 10, and \"runs from memory\":\n%s", countWarnings(p), p.Log.String())
 	}
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("doctor with a read-only directory: got %+v, want Stored = Admitted = %d, the requests answered before", d, n)
+		t.Errorf("doctor with a read-only directory: got %+v, want Stored and Admitted = %d, the requests answered before the directory became read-only", d, n)
 	}
 	p.Stop()
 	disk.SetReadOnly(t, false)
@@ -150,7 +151,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 	n += runLoad(p).CountAnswered()
 	p.Stop()
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("doctor with a writable directory: got %+v, want Stored = Admitted = %d, the requests answered with a writable directory", d, n)
+		t.Errorf("doctor with a writable directory: got %+v, want Stored and Admitted = %d, the requests answered while the directory was writable", d, n)
 	}
 }
 
@@ -174,14 +175,15 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	wait()
 	n := l.CountAnswered()
 	p.Eventually("more than 10 further exchanges in the store", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
-	// Exchanges that waited in memory while the disk was full are counted as admitted a moment later.
+	// While the disk is full, exchanges wait in memory. They are counted as admitted a moment after the disk has room
+	// again.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.WaitUntilDrained(dir)
 	p.Stop()
 	dropped := int64(0)
 	for reason, n := range d.Dropped {
 		if reason != "full" {
-			t.Errorf("%d exchanges dropped: got reason %s, want full", n, reason)
+			t.Errorf("reason for %d dropped exchanges: got %s, want full", n, reason)
 		}
 		dropped += n
 	}
@@ -189,7 +191,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 		t.Errorf("doctor after %d answered requests: got %+v, want each exchange stored or dropped", n, d)
 	}
 	if got := harness.ExchangesInFile(t, dir); int64(len(got)) != d.Stored || len(harness.RepeatedRequests(got)) > 0 {
-		t.Errorf("exchanges in the store: got %d, want Stored in %+v, and no request twice", len(got), d)
+		t.Errorf("exchanges in the store: got %d, want the number Stored in %+v, and at most one exchange per request", len(got), d)
 	}
 	t.Logf("the disk was full until request %d of %d; doctor: %+v", full, n, d)
 }
@@ -225,7 +227,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	startOnFullDisk(dir)
 	p = harness.StartWithUpstream(t, dir, model.URL)
 	if d := p.WaitUntilDrained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("doctor: got %+v, want Stored = Admitted = %d, the requests answered with a store", d, n)
+		t.Errorf("doctor: got %+v, want Stored and Admitted = %d, the requests answered while the store was available", d, n)
 	}
 	p.Stop()
 }
@@ -258,11 +260,11 @@ func TestChaosStopStoresStreams(t *testing.T) {
 	}
 	d := harness.Doctor(t, dir)
 	if d.Stored != streams || d.Admitted != streams {
-		t.Errorf("doctor: got %+v, want Stored = Admitted = %d", d, streams)
+		t.Errorf("doctor: got %+v, want Stored and Admitted = %d, the number of streams", d, streams)
 	}
 	for id, list := range harness.ExchangesInFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
-			t.Errorf("exchanges for request %s: got %+v, want 1 complete exchange with a text", id, list)
+			t.Errorf("exchanges for request %s: got %+v, want 1 complete exchange, with the text of the reply", id, list)
 		}
 	}
 }
@@ -283,7 +285,7 @@ func TestChaosStopStoresAnsweredRequests(t *testing.T) {
 	got := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangePerRequest(t, "stopped", l.EndedBefore(time.Now()), got)
 	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(got)) != d.Stored {
-		t.Errorf("store: got %d exchanges, doctor %+v, want all admitted exchanges stored and none in the outbox", len(got), d)
+		t.Errorf("after the shutdown: got %d exchanges in the store, doctor %+v, want all admitted exchanges in the store and none in the outbox", len(got), d)
 	}
 }
 
@@ -297,16 +299,16 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 	}
 	if <-ended == nil {
-		t.Error("client with the cut stream: got no error, want an error")
+		t.Error("client whose stream was cut: got no error, want an error")
 	}
 	d := harness.Doctor(t, dir)
 	got := harness.ExchangesInFile(t, dir)
 	if d.Admitted != 1 || d.Stored != 1 || len(got) != 1 {
-		t.Errorf("store: got %d exchanges, doctor %+v, want 1, admitted and stored", len(got), d)
+		t.Errorf("after the cut stream: got %d exchanges in the store, doctor %+v, want 1 exchange, admitted and stored", len(got), d)
 	}
 	for _, list := range got {
 		if list[0].Outcome == "complete" {
-			t.Errorf("cut stream's exchange: got %+v, want an outcome other than complete", list[0])
+			t.Errorf("exchange for the cut stream: got %+v, want an outcome other than complete", list[0])
 		}
 	}
 }

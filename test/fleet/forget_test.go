@@ -85,7 +85,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 }
 
-// The Redis replica is frozen, so a failover would restore the session.
+// A frozen Redis replica does not receive the deletion, so a failover to this replica would bring the session back.
 func TestForgetWarnsIfNoRedisReplicaHasTheDeletion(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -106,7 +106,7 @@ func TestForgetWarnsIfNoRedisReplicaHasTheDeletion(t *testing.T) {
 		}
 		out, stderr, code := harness.RunCommand(t, "", "forget", "--yes", "--session", name, "--store-url", server.URL(), "--data-dir", dir)
 		if warned := strings.Contains(stderr, "no Redis replica has acknowledged the change"); code != 0 || !strings.Contains(out, "(1 session)") || warned != frozen {
-			t.Errorf("forget with the replica frozen = %v: got exit code %d, output %s, standard error %s, want 0, 1 session, a warning %[1]v", frozen, code, out, stderr)
+			t.Errorf("forget (Redis replica frozen: %v): got exit code %d, output %s, standard error %s, want exit code 0, \"(1 session)\", and a warning if the replica is frozen", frozen, code, out, stderr)
 		}
 		if frozen {
 			replica.Thaw(t)

@@ -21,7 +21,8 @@ import (
 	"precept/test/harness"
 )
 
-// recordingModel answers each request with a tool call, and records the requests by sender (the X-Who header).
+// recordingModel answers each request with a tool call. It records the requests of each sender, named in the X-Who
+// header.
 type recordingModel struct {
 	*httptest.Server
 	mu         sync.Mutex
@@ -54,7 +55,7 @@ func (m *recordingModel) lastRequest(sender string) string {
 	return list[len(list)-1]
 }
 
-// identity is the way in which precept recognises a conversation's session.
+// identity says how precept recognises the session of a conversation.
 type identity int
 
 const (
@@ -74,7 +75,7 @@ func newConversation(sender string, identity identity) *conversation {
 	return &conversation{sender: sender, identity: identity, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
-// sendTurn sends the history, and appends the reply and the tool result.
+// sendTurn sends the history to a replica, and appends the reply and a tool result to the history.
 func (c *conversation) sendTurn(t *testing.T, p *harness.Process) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"model": "m", "messages": c.messages, "tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "ls"}}}})
@@ -134,7 +135,8 @@ func manyLessons(t *testing.T) string {
 	return dir
 }
 
-// waitForTurn waits until Redis has a session with at least the given number of answered turns, and returns the record.
+// waitForTurn waits until the session's record in Redis has at least the given number of answered turns, and returns
+// the record.
 func waitForTurn(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -186,7 +188,7 @@ func checkPrefix(t *testing.T, older, newer string) {
 	}
 }
 
-// countLookups counts the Redis commands that look up a session by session id or tool-call id (an echo).
+// countLookups returns how many of the Redis commands look up a session by its id or by a tool-call id.
 func countLookups(lines []string) (n int) {
 	for _, l := range lines {
 		row := strings.Contains(l, `"hmget"`) && strings.Contains(l, `:s:`) && strings.HasSuffix(l, `"h" "d" "i"`)
@@ -202,11 +204,12 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
-	fleet := startReplicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
+	fleet := startReplicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a busy machine must not fail the test
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
-		// Half the lessons are withheld at random. 4 sessions without any lesson are unlikely.
+		// Half of the picked lessons are withheld at random, so it is very unlikely that none of the 4 sessions gets a
+		// lesson.
 		c := newConversation(fmt.Sprint("talk-", n), named)
 		id := sessionID(c.sender)
 		var first *session.Record
@@ -221,7 +224,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 				checkPrefix(t, before, after)
 			}
 			if rec.Thread.Turns != i+1 || fmt.Sprint(rec.Assignment.Picks) != fmt.Sprint(first.Assignment.Picks) || rec.Assignment.Excluded {
-				t.Errorf("turn %d: got %d turns, picks %v, Excluded = %v, want %d turns, the first turn's picks %v, and false",
+				t.Errorf("after turn %d: got %d turns, picks %v, Excluded %v; want %d turns, the picks of the first turn, %v, and Excluded false",
 					i+1, rec.Thread.Turns, rec.Assignment.Picks, rec.Assignment.Excluded, i+1, first.Assignment.Picks)
 			}
 			before = after
@@ -231,14 +234,14 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		}
 	}
 	if injected == 0 {
-		t.Error("no session got a lesson")
+		t.Error("sessions with a lesson: got none, want at least one")
 	}
 }
 
 func TestReplicaLooksUpOnlySessionsNotInMemory(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	fleet := startReplicas(t, 3, server.URL(), newRecordingModel(t).URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
+	fleet := startReplicas(t, 3, server.URL(), newRecordingModel(t).URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a busy machine must not fail the test
 	db := openStore(t, server.URL())
 	c := newConversation("nameless", nameless)
 	c.sendTurn(t, fleet[2])
@@ -248,7 +251,7 @@ func TestReplicaLooksUpOnlySessionsNotInMemory(t *testing.T) {
 		c.sendTurn(t, fleet[2])
 	}
 	if n := countLookups(stop()); n != 0 {
-		t.Errorf("look-ups by 6 turns in a nameless session on one replica: got %d, want 0", n)
+		t.Errorf("look-ups in Redis, 6 turns of a nameless session on one replica: got %d, want 0", n)
 	}
 
 	pinned := newConversation("pinned", named)
@@ -259,13 +262,13 @@ func TestReplicaLooksUpOnlySessionsNotInMemory(t *testing.T) {
 		pinned.sendTurn(t, fleet[0])
 	}
 	if n := countLookups(stop()); n != 0 {
-		t.Errorf("look-ups by 12 turns on one replica: got %d, want 0", n)
+		t.Errorf("look-ups in Redis, 12 turns on one replica: got %d, want 0", n)
 	}
 	waitForTurn(t, db, sessionID(pinned.sender), 13)
 	stop = server.Monitor(t)
 	pinned.sendTurn(t, fleet[1])
 	if n := countLookups(stop()); n != 1 {
-		t.Errorf("look-ups by a turn on another replica: got %d, want 1", n)
+		t.Errorf("look-ups in Redis, first turn on a different replica: got %d, want 1", n)
 	}
 }
 
@@ -274,7 +277,7 @@ func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
-	fleet := startReplicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
+	fleet := startReplicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a busy machine must not fail the test
 	db := openStore(t, server.URL())
 	c := newConversation("nameless", nameless)
 	before := ""
@@ -290,7 +293,7 @@ func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 			t.Fatalf("turn %d: got %d sessions, want 1", i+1, len(found))
 		}
 		waitForTurn(t, db, found[0].Row.ID, i+1)
-		// The reply's tool-call ids are written with the exchange, in the next flush.
+		// The replica writes the tool-call ids of a reply to Redis together with the exchange, at the next flush.
 		harness.Eventually(t, fmt.Sprint("stored exchanges: ", i+1), func() bool {
 			m, err := db.Stats(t.Context())
 			return err == nil && m["exchanges"] == int64(i+1)
@@ -302,7 +305,7 @@ func TestReplicasRecogniseUnnamedSessions(t *testing.T) {
 	}
 }
 
-// A session that moves to a different replica continues without lessons until Redis answers again.
+// While Redis is frozen, a session that moves to a different replica continues without lessons.
 func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -325,7 +328,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	}
 	moved.sendTurn(t, fleet[1])
 	unnamed.sendTurn(t, fleet[1])
-	for i, late := range []int{0, 2} { // only the second replica had to look up sessions
+	for i, late := range []int{0, 2} { // only sessions that moved to the second replica needed a look-up
 		want := fmt.Sprintf(`precept_sessions_excluded_total{reason="late"} %d`, late)
 		if _, metrics := harness.Get(t, fleet[i].AdminURL+"/metrics", "token"); !strings.Contains(metrics, want+"\n") {
 			t.Errorf("/metrics at replica %d lacks %q", i, want)
@@ -334,18 +337,19 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	server.Thaw(t)
 	const lesson = "List the targets first"
 	if !strings.Contains(model.lastRequest("pinned"), lesson) {
-		t.Error("the session that stayed on one replica lost the lesson")
+		t.Error("session that stayed on one replica: got no lesson, want the lesson from before Redis was frozen")
 	}
 	for _, name := range []string{"moved", "nameless"} {
 		if strings.Contains(model.lastRequest(name), lesson) {
-			t.Errorf("session %s got a lesson although the look-up timed out", name)
+			t.Errorf("session %s, whose look-up timed out: got a lesson, want none", name)
 		}
 	}
 	harness.Eventually(t, "25 exchanges, each stored once", func() bool {
 		m, err := db.Stats(t.Context())
 		return err == nil && m["exchanges"] == 25 && m["exchanges_ever"] == 25
 	})
-	// While Redis was frozen, the second replica began a new session, the stand-in, instead of the nameless session.
+	// While Redis was frozen, the second replica could not find the nameless session, and began a new session (the
+	// stand-in) for the conversation.
 	p := fleet[1]
 	p.Eventually("the lesson in the moved session", func() bool { moved.sendTurn(t, p); return strings.Contains(model.lastRequest("moved"), lesson) })
 	p.Eventually("the lesson in the nameless session, once", func() bool {
@@ -354,8 +358,8 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	})
 	rec := waitForTurn(t, db, sessionID("moved"), 2)
 	if rec.State.StartedOffline || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
-		t.Errorf("session moved: got StartedOffline %v, want false; got excluded %v for %q, want true for %q; got %d blocks, want 1",
-			rec.State.StartedOffline, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
+		t.Errorf("record of the moved session: got StartedOffline %v, Excluded %v for reason %q, %d blocks; want false, true for %q, and 1 block",
+			rec.State.StartedOffline, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, len(rec.Lessons.Blocks), trial.ExcludedLate)
 	}
 	lateRecords := func() (n int) {
 		rows, err := db.DueSessions(t.Context(), time.Now().Add(time.Hour), session.Row{}, 100)
@@ -377,7 +381,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	}
 }
 
-// Each session must be counted once, although any replica can close the session.
+// Any replica can close a session, but each session must be counted only once.
 func TestEveryReplicaReportsAllSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -402,7 +406,7 @@ func TestEveryReplicaReportsAllSessions(t *testing.T) {
 		}
 		return r.Lessons[0].Injected + r.Lessons[0].Withheld
 	}
-	// A look-up can time out on a slow machine, which excludes the session from the experiment.
+	// On a slow machine, a look-up can time out. precept then excludes the session from the experiment.
 	db, want := openStore(t, server.URL()), 0
 	harness.Eventually(t, fmt.Sprint("rewarded sessions: ", sessions), func() bool {
 		rewarded := 0
@@ -440,7 +444,7 @@ func TestReplicaWithoutSaltInjectsNothing(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, flags...).WaitUntilReady(dir)
 	if _, body := harness.Get(t, p.DataURL+"/readyz", ""); !strings.Contains(body, "degraded") {
-		t.Errorf("/readyz without a store: got %q, want degraded", body)
+		t.Errorf("/readyz without a store: got body %q, want a body with degraded", body)
 	}
 	const lesson = "List the targets first"
 	newSessionGetsLesson := func(p *harness.Process, sender string, identity identity) bool {
@@ -449,7 +453,7 @@ func TestReplicaWithoutSaltInjectsNothing(t *testing.T) {
 		return strings.Contains(model.lastRequest(sender), lesson)
 	}
 	if newSessionGetsLesson(p, "early", named) {
-		t.Error("a session got a lesson before the replica knew the salt")
+		t.Error("session before the replica has the salt: got a lesson, want none")
 	}
 	p.Eventually("/readyz to report degraded", func() bool {
 		_, body := harness.Get(t, p.DataURL+"/readyz", "")
@@ -470,13 +474,13 @@ func TestReplicaWithoutSaltInjectsNothing(t *testing.T) {
 		t.Errorf("replica after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	server.Kill()
-	// A new password in the URL does not make the copied salt invalid.
+	// The copy of the salt stays valid if the password in the Redis URL changes.
 	flags[len(flags)-1] = strings.Replace(server.URL(), "redis://", "redis://:new@", 1)
 	p = harness.Launch(t, dir, nil, flags...).WaitUntilReady(dir)
-	// A named session could already have decisions in Redis, which is down. A nameless request begins a new session, so
-	// the replica can decide.
+	// Redis may already contain decisions for a named session, and the replica cannot read them while Redis is down. A
+	// nameless request without history begins a new session, so the replica can decide.
 	if !newSessionGetsLesson(p, "with a copy", nameless) {
-		t.Errorf("a new session got no lesson, although the replica has the salt from an earlier run\n%s", p.Log.String())
+		t.Errorf("new session on a replica with a copy of the salt: got no lesson, want one\n%s", p.Log.String())
 	}
 }
 
@@ -486,7 +490,7 @@ func TestTurnsOfAMovingSessionAreCountedOnce(t *testing.T) {
 	model := newRecordingModel(t)
 	fleet := startReplicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
 	db := openStore(t, server.URL())
-	routes := [][]int{{0, 0, 1, 1, 2, 2}, {1, 1, 1, 2, 2, 0}, {2, 2, 0, 1, 1, 0}, {0, 1, 1, 2, 2, 1}} // replica for each turn
+	routes := [][]int{{0, 0, 1, 1, 2, 2}, {1, 1, 1, 2, 2, 0}, {2, 2, 0, 1, 1, 0}, {0, 1, 1, 2, 2, 1}} // number of the replica that gets each turn
 	var conversations sync.WaitGroup
 	for n, route := range routes {
 		conversations.Go(func() {

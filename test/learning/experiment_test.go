@@ -22,7 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// sendSessions sends the sessions first to end-1. Only the lesson look-at-apples has an effect.
+// sendSessions sends the requests and the feedback of the sessions with the numbers first to end-1. Only the lesson
+// look-at-apples changes the rewards.
 func sendSessions(t *testing.T, baseURL string, first, end int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
@@ -87,7 +88,7 @@ func sendSessions(t *testing.T, baseURL string, first, end int) {
 	workers.Wait()
 }
 
-// A script that shares no code with precept recomputes the report.
+// A script that shares no code with precept recomputes every number of the report from the export.
 func TestReportCanBeRecomputedFromExport(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -145,16 +146,16 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 		}
 	}
 	const first, sessions = 150, 400
-	sendSessions(t, p.DataURL, 0, first) // AllSessions, the estimate that also uses unrewarded sessions, needs earlier rewards
+	sendSessions(t, p.DataURL, 0, first) // the estimate AllSessions needs rewards from earlier sessions
 	p.Eventually("the first sessions to be closed", sessionsClosed(first))
 	sendSessions(t, p.DataURL, first, sessions)
 	p.Eventually("all sessions to be closed", sessionsClosed(sessions))
 	evaluation := r.Lessons[0].PlannedTrials[0]
 	if !evaluation.Evaluated || evaluation.NInjected+evaluation.NWithheld != 120 || evaluation.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].AfterTrial == "" || r.Lessons[0].Epsilon == 0.4 {
-		t.Fatalf("planned evaluation %+v for lesson %+v: want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", evaluation, r.Lessons[0])
+		t.Fatalf("planned evaluation: got %+v for lesson %+v, want 120 picks, an effect, and an ended trial with an epsilon other than 0.4", evaluation, r.Lessons[0])
 	}
 	if evaluation.Verdict != report.TrialHelps || *evaluation.P > r.PlannedTrials.Bar || r.PlannedTrials.Evaluated != 1 {
-		t.Errorf("planned evaluation %+v: want verdict %s and P at most %v; finished evaluations: got %d, want 1", evaluation, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Evaluated)
+		t.Errorf("planned evaluation: got %+v, want verdict %s and P at most %v; finished evaluations: got %d, want 1", evaluation, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Evaluated)
 	}
 	// Feedback after the close changes the reward of a session, but not the finished evaluation.
 	before := r
@@ -178,7 +179,7 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if (c.OutcomeAtClosing == nil) != (c.TierAtClosing == 0) {
-				t.Fatalf("exported line %s must have both outcome_at_closing and tier_at_closing, or neither", line)
+				t.Fatalf("exported line %s has only one of outcome_at_closing and tier_at_closing, want both or neither", line)
 			}
 			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.OutcomeAtClosing == nil || *c.OutcomeAtClosing != *c.Outcome) {
 				corrected++
@@ -186,7 +187,7 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 		}
 		return corrected == 60
 	})
-	p.Eventually("the corrected rewards in the report", func() bool { // 6 of the 60 sessions had no feedback before
+	p.Eventually("the corrected rewards in the report", func() bool { // 6 of the 60 sessions got their first feedback only now
 		readReport()
 		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
 	})
@@ -194,13 +195,13 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 		t.Errorf("planned evaluation after later feedback: got %+v, want %+v", after, evaluation)
 	}
 	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.RewardedTreated == before.Reporting.RewardedTreated {
-		t.Errorf("reporting after later feedback: got %+v, want the earlier e-value %v, and a RewardedTreated other than %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
+		t.Errorf("Reporting after later feedback: got %+v, want the earlier e-value, %v, and more or fewer rewarded treated sessions than the earlier %d", r.Reporting, before.Reporting.EValue, before.Reporting.RewardedTreated)
 	}
 	trials := string(runPrecept("export", "--format", "experiment", "--tenant", "default"))
-	// Sessions closed under an older reward definition do not count.
+	// A session that was closed under an older reward definition does not count in the report.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
-		t.Fatalf("export %.300s has no reward definition and no time to replace", trials)
+		t.Fatalf("export %.300s lacks a reward definition and a time that the test can replace", trials)
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	script.Stdin = strings.NewReader(older + trials)
@@ -228,8 +229,8 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 			withEffect++
 		}
 	}
-	if want := 2 + len(r.Lessons) + outcomes; len(c.rows) != want || withEffect < 3 || outcomes < 12 { // all lessons together, and the planned trial
-		t.Errorf("rows of the script: got %d, want %d; rows of an arm with an effect: got %d, want at least 3; reported outcomes: got %d, want at least 12", len(c.rows), want, withEffect, outcomes)
+	if want := 2 + len(r.Lessons) + outcomes; len(c.rows) != want || withEffect < 3 || outcomes < 12 { // 2 more: all lessons together, and the planned trial
+		t.Errorf("rows from recompute.py: got %d, want %d; arm rows with an effect: got %d, want at least 3; reported outcomes: got %d, want at least 12", len(c.rows), want, withEffect, outcomes)
 	}
 
 	explained := strings.Join(strings.Fields(string(runPrecept("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without line breaks
@@ -248,13 +249,13 @@ func TestReportCanBeRecomputedFromExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.OtherDefinitions) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
-		t.Errorf("report under a different reward definition: got definition %q, %d treated sessions, elsewhere %v, want 0 treated and %d elsewhere",
+		t.Errorf("report under a different reward definition: got definition %q, %d treated sessions, other definitions %v, want no treated session and %d sessions under the other definition",
 			other.RewardDefinition, other.Global.NTreated, other.OtherDefinitions, sessions)
 	}
 }
 
-// recomputedRow is a row in recompute.py's output. The row is about an arm, about a planned trial if Trial is not
-// empty, or about an outcome if Name is not empty. The arm "" stands for all lessons together.
+// recomputedRow is a row in the output of recompute.py. It describes an outcome if Name is set, a planned trial if
+// Trial is set, and otherwise an arm. The arm "" stands for all lessons together.
 type recomputedRow struct {
 	Arm, Trial, Name string
 	Taken            bool // the planned trial is evaluated
@@ -262,7 +263,7 @@ type recomputedRow struct {
 	With             int64 `json:"n_with"`
 	Without          int64 `json:"n_without"`
 	Effect, Lo, Hi   *float64
-	SRM, Reporting   float64  // e-values: wrong share of withheld picks, and unequal shares of rewarded sessions
+	SRM, Reporting   float64  // e-values against the right share of withheld picks, and against equal shares of rewarded sessions
 	MeanWith         *float64 `json:"mean_with"`
 	MeanWithout      *float64 `json:"mean_without"`
 	EFewer           float64  `json:"e_fewer"`
@@ -281,7 +282,7 @@ type recomputation struct {
 	rows   []recomputedRow
 }
 
-// find returns the row of an arm, or of an outcome of the arm if outcome is not empty.
+// find returns the row for an arm, or if outcome is not empty, the row for this outcome of the arm.
 func (c *recomputation) find(arm, outcome string) *recomputedRow {
 	c.t.Helper()
 	i := slices.IndexFunc(c.rows, func(r recomputedRow) bool { return r.Arm == arm && r.Trial == "" && r.Name == outcome })
@@ -295,13 +296,13 @@ func (c *recomputation) compareArm(reported recomputedRow) {
 	c.t.Helper()
 	got := c.find(reported.Arm, "")
 	if got.With != reported.With || got.Without != reported.Without {
-		c.t.Errorf("%s: recomputed sessions: %d with the lesson, %d without; reported: %d and %d", got.Arm, got.With, got.Without, reported.With, reported.Without)
+		c.t.Errorf("%s: recomputed sessions: got %d with the lesson and %d without, want the reported %d and %d", got.Arm, got.With, got.Without, reported.With, reported.Without)
 	}
 	c.compareNumber(got.Arm+": effect", 1e-12, got.Effect, reported.Effect)
 	c.compareNumber(got.Arm+": lo", 1e-12, got.Lo, reported.Lo)
 	c.compareNumber(got.Arm+": hi", 1e-12, got.Hi, reported.Hi)
 	if !nearlyEqual(got.SRM, reported.SRM) || !nearlyEqual(got.Reporting, reported.Reporting) || reported.SRM == 1 || reported.Reporting == 1 {
-		c.t.Errorf("%s: recomputed e-values SRM and Reporting = %v and %v, reported %v and %v, want equal values other than 1", got.Arm, got.SRM, got.Reporting, reported.SRM, reported.Reporting)
+		c.t.Errorf("%s: recomputed e-values SRM and Reporting: got %v and %v, want the reported %v and %v, other than 1", got.Arm, got.SRM, got.Reporting, reported.SRM, reported.Reporting)
 	}
 }
 
@@ -312,7 +313,7 @@ func (c *recomputation) comparePlannedTrial(reported report.PlannedTrial) {
 			continue
 		}
 		if got.With != reported.NInjected || got.Without != reported.NWithheld || !got.Taken {
-			c.t.Errorf("planned trial: recomputed %d injected, %d withheld, evaluated = %v, reported %d and %d, want equal numbers and true", got.With, got.Without, got.Taken, reported.NInjected, reported.NWithheld)
+			c.t.Errorf("recomputed planned trial: got %d injected, %d withheld, evaluated %v, want the reported %d and %d, and true", got.With, got.Without, got.Taken, reported.NInjected, reported.NWithheld)
 		}
 		c.compareNumber("planned trial: effect", 1e-12, got.Effect, reported.Effect)
 		c.compareNumber("planned trial: lo", 1e-12, got.Lo, reported.Lo)
@@ -326,7 +327,7 @@ func (c *recomputation) compareOutcomes(l *report.Row) {
 	for _, reported := range l.Outcomes {
 		got, name := c.find(l.Arm, reported.Name), fmt.Sprintf("%s, outcome %s", l.Arm, reported.Name)
 		if got.With != reported.NInjected || got.Without != reported.NWithheld || !nearlyEqual(got.EFewer, reported.EFewer) || !nearlyEqual(got.EMore, reported.EMore) {
-			c.t.Errorf("%s: recomputed %+v, reported %+v", name, got, reported)
+			c.t.Errorf("%s: recomputed: got %+v, want the reported %+v", name, got, reported)
 		}
 		c.compareNumber(name+": mean with the lesson", 1e-9, got.MeanWith, reported.MeanInjected)
 		c.compareNumber(name+": mean without the lesson", 1e-9, got.MeanWithout, reported.MeanWithheld)
@@ -342,10 +343,10 @@ func (c *recomputation) compareEstimates(l *report.Row) {
 	got, arm := c.find(l.Arm, ""), l.Arm
 	c.compareNumber(arm+": explained share", 1e-9, got.Explained, l.ExplainedShare)
 	if (got.AllSessions == nil) != (l.AllSessions == nil) {
-		c.t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", arm, got.AllSessions, l.AllSessions)
+		c.t.Errorf("%s: recomputed AllSessions: got %+v, want the reported %+v", arm, got.AllSessions, l.AllSessions)
 	} else if x, y := got.AllSessions, l.AllSessions; x != nil {
 		if x.Sessions != y.Sessions || x.Rewarded != y.Rewarded || y.OffReason == "" && math.Abs(x.Gain-y.Gain) > 1e-9 {
-			c.t.Errorf("%s: recomputed AllSessions = %+v, reported %+v", arm, x, y)
+			c.t.Errorf("%s: recomputed AllSessions: got %+v, want the reported %+v", arm, x, y)
 		}
 		if y.OffReason == "" {
 			c.compareNumber(arm+": effect in all sessions", 1e-9, x.Effect, y.Effect)
@@ -354,27 +355,27 @@ func (c *recomputation) compareEstimates(l *report.Row) {
 		}
 	}
 	if len(got.Models) != len(l.Models.Effects) || len(got.Models) == 0 {
-		c.t.Fatalf("%s: recomputed Models = %+v, reported %+v", arm, got.Models, l.Models.Effects)
+		c.t.Fatalf("%s: recomputed Models: got %+v, want the reported %+v", arm, got.Models, l.Models.Effects)
 	}
 	for i, reported := range l.Models.Effects {
 		model := got.Models[i]
 		if model.Model != reported.Model || model.Picks != reported.Picks {
-			c.t.Errorf("%s: recomputed model %+v, reported %+v", arm, model, reported)
+			c.t.Errorf("%s: recomputed model: got %+v, want the reported %+v", arm, model, reported)
 		}
 		c.compareNumber(arm+", model "+model.Model+": effect", 1e-9, model.Effect, reported.Effect)
 		c.compareNumber(arm+", model "+model.Model+": shrunken effect", 1e-9, model.Shrunken, reported.Shrunken)
 	}
 }
 
-// compareNumber compares two numbers. nil means that there is no number.
+// compareNumber checks that two numbers are equal within the tolerance, or that both are nil (no number).
 func (c *recomputation) compareNumber(name string, tolerance float64, recomputed, reported *float64) {
 	c.t.Helper()
 	switch {
 	case recomputed == nil && reported == nil:
 	case recomputed == nil || reported == nil:
-		c.t.Errorf("%s: recomputed a number = %v, reported a number = %v, want both or none", name, recomputed != nil, reported != nil)
+		c.t.Errorf("%s: recomputed a number: %v, reported a number: %v, want the same for both", name, recomputed != nil, reported != nil)
 	case math.Abs(*recomputed-*reported) > tolerance:
-		c.t.Errorf("%s: recomputed %v, reported %v", name, *recomputed, *reported)
+		c.t.Errorf("%s: recomputed: got %v, want the reported %v", name, *recomputed, *reported)
 	}
 }
 

@@ -22,7 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// agentsModel records the lessons in the requests by sender. The messages name the sender as @@run/agent@@.
+// agentsModel is a model that records which lessons each sender's requests contain. A message names the sender as
+// @@run/agent@@.
 type agentsModel struct {
 	*httptest.Server
 	mu              sync.Mutex
@@ -80,7 +81,7 @@ func (m *agentsModel) lessonsInRun(run string) map[string]bool {
 	return all
 }
 
-// runAgent is an agent in a run. Several agents work on the run's task, each in a separate session.
+// runAgent is one of the agents that work on the task of a run, each in a separate session.
 type runAgent struct {
 	run, name string
 	history   []map[string]any
@@ -92,8 +93,8 @@ func newRunAgent(run, name string) *runAgent {
 	return &runAgent{run: run, name: name, injected: map[string]bool{}, withheld: map[string]bool{}}
 }
 
-// sendMessage sends the history with a new message. The run is named in the path if inPath is true, otherwise in a
-// header.
+// sendMessage appends a message to the history and sends the history to the model. The request names the run in the
+// path if inPath is true, and otherwise in a header.
 func (a *runAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, text)})
@@ -152,7 +153,7 @@ func exportedCoins(t *testing.T, args ...string) (all []exportedCoin) {
 	return all
 }
 
-// topicWords returns a text about the topics first to end-1, modulo 20.
+// topicWords returns a message about the topics from first to end-1, where topic 20 is topic 0 again.
 func topicWords(first, end int) string {
 	var words []string
 	for i := first; i < end; i++ {
@@ -177,7 +178,7 @@ func writeTopicLessons(t *testing.T) string {
 	return dir
 }
 
-// Both agents in a run have the same coins (random decisions), and the report counts runs.
+// The two agents in a run share the coins (the random decisions about lessons), and the report counts a run only once.
 func TestRunCountsOnceAcrossRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newAgentsModel(t), t.TempDir(), writeTopicLessons(t)
@@ -218,15 +219,15 @@ func TestRunCountsOnceAcrossRestarts(t *testing.T) {
 		continueRun(i)
 	}
 	rateRuns(t, func(int) string { return p.DataURL }, agents)
-	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older than 1s, and close
+	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older than 1s, so they close
 	checkClosedRuns(t, p, m, agents, "--data-dir", dir)
 	if len(m.headers) > 0 {
-		t.Errorf("requests to the model: got headers %q, want no Precept-* header", m.headers)
+		t.Errorf("Precept-* headers that reached the model: got %q, want none", m.headers)
 	}
 }
 
-// rateRuns gives each even-numbered run the rating 0.75. In an odd-numbered run, rateRuns gives one agent's session the
-// rating 1, and the other's the rating 0.
+// rateRuns gives each even-numbered run the rating 0.75. In an odd-numbered run, it gives the session of one agent the
+// rating 1, and the session of the other agent the rating 0.
 func rateRuns(t *testing.T, dataURL func(i int) string, agents [][2]*runAgent) {
 	t.Helper()
 	for i := range agents {
@@ -279,7 +280,7 @@ func checkClosedRuns(t *testing.T, p *harness.Process, m *agentsModel, agents []
 	checkRunSamples(t, harness.MustRun(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
-// The two agents in a run use two replicas, alternately or simultaneously.
+// The two agents in a run send their requests to different replicas, one after the other or at the same time.
 func TestRunAcrossReplicasCountsOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -338,7 +339,8 @@ func sendAndGetSessionName(t *testing.T, base string, a *runAgent) string {
 	return res.Header.Get("Precept-Session")
 }
 
-// checkRuns compares the exported coins with the lessons that the agents and the model received, and with the report.
+// checkRuns checks the exported coins against the report and against the lessons that the agents and the model
+// received.
 func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exportedCoin, r *report.Report) {
 	t.Helper()
 	type coins struct{ injected, withheld map[string]bool }
@@ -346,7 +348,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 	units, control := map[string]int{}, map[string]bool{}
 	for _, c := range trials {
 		if c.Run == "" {
-			t.Errorf("exported coin %+v: got no run name, want one", c)
+			t.Errorf("exported coin %+v has no run name, want one", c)
 			continue
 		}
 		if byRun[c.Run] == nil {
@@ -358,7 +360,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 			control[c.Run] = c.Assigned == "control"
 			n, want := 0, 0.75
 			_, _ = fmt.Sscanf(c.Run, "ci-%d", &n)
-			if n%2 == 1 { // the mean rating
+			if n%2 == 1 { // the mean of the ratings 1 and 0
 				want = 0.5
 			}
 			if *c.Outcome != want {
@@ -375,12 +377,12 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 		a, b := agents[i][0], agents[i][1]
 		runCoins := byRun[a.run]
 		if runCoins == nil || units[a.run] != 1 {
-			t.Fatalf("run %s: exported as %d units, want 1, because a run counts once", a.run, units[a.run])
+			t.Fatalf("run %s: got %d exported units, want 1, because a run counts once", a.run, units[a.run])
 		}
 		for _, pair := range [][2]*runAgent{{a, b}, {b, a}} {
 			for slug := range pair[0].injected {
 				if pair[1].withheld[slug] || pair[0].withheld[slug] {
-					t.Errorf("run %s: lesson %s is injected for %s and withheld for %s or %[3]s", a.run, slug, pair[0].name, pair[1].name)
+					t.Errorf("run %s: lesson %s is injected for one of %s and %s, but withheld for one of them, want the same for both agents", a.run, slug, pair[0].name, pair[1].name)
 				}
 			}
 		}
@@ -391,11 +393,11 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 		}
 		received := m.lessonsInRun(a.run)
 		if control[a.run] && len(received)+len(runCoins.injected)+len(runCoins.withheld) > 0 {
-			t.Errorf("control run %s: the model received lessons %v, coins %v, want none", a.run, received, runCoins)
+			t.Errorf("control run %s: got lessons %v at the model and coins %v, want no lessons and no coins", a.run, received, runCoins)
 		}
 		for slug := range received {
 			if !runCoins.injected[slug] {
-				t.Errorf("run %s: the model received lesson %s, but no coin injects it; coins: %v", a.run, slug, runCoins)
+				t.Errorf("run %s: the model received lesson %s, want a coin that injects the lesson; got coins %v", a.run, slug, runCoins)
 			}
 		}
 		for slug := range runCoins.injected {
@@ -418,7 +420,7 @@ func checkRuns(t *testing.T, m *agentsModel, agents [][2]*runAgent, trials []exp
 	}
 }
 
-// checkRecomputedReport runs a script that shares no code with precept.
+// checkRecomputedReport recomputes the report with a script that shares no code with precept, and compares the numbers.
 func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -453,16 +455,16 @@ func checkRecomputedReport(t *testing.T, trials string, r *report.Report) {
 			}
 			found++
 			if row.With != l.NInjected || row.Without != l.NWithheld || (row.Effect == nil) != (l.Effect == nil) || row.Effect != nil && math.Abs(*row.Effect-*l.Effect) > 1e-5 {
-				t.Errorf("%s: recomputed row %+v, reported: %d injected, %d withheld, effect %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
+				t.Errorf("%s: recomputed row: got %+v, want the reported numbers: %d injected, %d withheld, effect %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
 			}
 		}
 	}
 	if found != len(r.Lessons) || found == 0 {
-		t.Errorf("recomputed lessons: got %d, want %d as reported, at least 1", found, len(r.Lessons))
+		t.Errorf("recomputed lessons: got %d, want %d as in the report, and at least 1", found, len(r.Lessons))
 	}
 }
 
-// checkRunSamples checks that a rating for a run is in samples from both agents' sessions.
+// checkRunSamples checks that the samples from the sessions of both agents contain the rating of the run.
 func checkRunSamples(t *testing.T, exported string, runs int) {
 	t.Helper()
 	sessions := map[string]map[string]bool{}
@@ -495,7 +497,7 @@ func checkRunSamples(t *testing.T, exported string, runs int) {
 	}
 }
 
-// waitForScore waits until all sessions in a run have samples with the score.
+// waitForScore waits until there are samples with the score from the given number of sessions in the run.
 func waitForScore(t *testing.T, p *harness.Process, dir, run string, sessions int, score float64) {
 	t.Helper()
 	exported := ""
@@ -552,7 +554,7 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 		postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":0.5,"comment":"half of it"}`, "joined")
 	}
 	waitForScore(t, p, dir, "late", 5, 0.5)
-	postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // replaces the rater's score
+	postFeedback(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // replaces the earlier score from the same rater
 	waitForScore(t, p, dir, "late", 5, 1)
 	postFeedback(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // a run is also found by session_id if no session has the name
 	p.Eventually("reward 0.5, the raters' mean, for the run \"late\"", func() bool {
@@ -564,13 +566,13 @@ func TestRunFeedbackReachesAllSessions(t *testing.T) {
 		}
 		return units == 1
 	})
-	// A session that joins the run after the close uses the existing coins, and does not count again.
+	// A session that joins the run after the run has closed uses the existing coins, and adds nothing to the counts.
 	before := len(exportedCoins(t, "--data-dir", dir))
 	a := newRunAgent("late", "straggler")
 	a.sendMessage(t, p.DataURL, topicWords(0, 20), false)
 	waitForScore(t, p, dir, "late", 6, 0) // samples have the newest feedback, not the mean
 	if after := len(exportedCoins(t, "--data-dir", dir)); after != before {
-		t.Errorf("exported coins after a session in a closed run: got %d, want %d as before the session", after, before)
+		t.Errorf("exported coins after a new session in a closed run: got %d, want %d as before this session", after, before)
 	}
 }
 
@@ -592,7 +594,7 @@ func TestForgetKeepsOtherRuns(t *testing.T) {
 		for _, text := range []string{harness.MustRun(t, "export", "--data-dir", dir), harness.MustRun(t, "export", "--format", "experiment", "--data-dir", dir)} {
 			for _, run := range []string{"gone-first", "gone-second", "stays"} {
 				if strings.Contains(text, run) != slices.Contains(runs, run) {
-					t.Errorf("export contains run %s: %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
+					t.Errorf("export contains run %s: got %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
 				}
 			}
 		}

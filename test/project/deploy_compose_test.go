@@ -46,10 +46,10 @@ type composeService struct {
 	DependsOn   []string `yaml:"depends_on"`
 }
 
-// upstreamURL is the OPENAI_BASE_URL that users must export.
+// upstreamURL is a value for the variable OPENAI_BASE_URL, which users must export.
 const upstreamURL = "https://api.openai.com/v1"
 
-// interpolate replaces ${OPENAI_BASE_URL:?...} and $$ as Compose does.
+// interpolate replaces ${OPENAI_BASE_URL:?...} by the URL and $$ by $, as Compose does.
 func interpolate(t *testing.T, text string) string {
 	t.Helper()
 	text = regexp.MustCompile(`(^|[^$])\$\{(\w+):\?[^}]*\}`).ReplaceAllStringFunc(text, func(variable string) string {
@@ -100,7 +100,8 @@ func readSecret(t *testing.T, secrets, name string) string {
 	return strings.TrimSpace(string(b))
 }
 
-// serviceEnv returns the image's variables, overridden by the service's variables.
+// serviceEnv returns the environment of a service: the variables of the image, and the variables of the service, which
+// take precedence.
 func serviceEnv(t *testing.T, s composeService, secrets string) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
@@ -115,21 +116,21 @@ func TestComposeServicesHaveLeastPrivileges(t *testing.T) {
 	c, _ := readCompose(t)
 	for name, s := range c.Services {
 		if !slices.Equal(s.CapDrop, []string{"ALL"}) || !slices.Contains(s.SecurityOpt, "no-new-privileges:true") {
-			t.Errorf("%s: got cap_drop %v, security_opt %v, want ALL and no-new-privileges:true", name, s.CapDrop, s.SecurityOpt)
+			t.Errorf("service %s: got cap_drop %v, security_opt %v, want ALL and no-new-privileges:true", name, s.CapDrop, s.SecurityOpt)
 		}
 		if !s.ReadOnly && name != "grafana" {
-			t.Errorf("%s: read_only = false, want true", name)
+			t.Errorf("service %s: got read_only false, want true", name)
 		}
 		text := strings.Join(s.Command, " ")
 		for key, value := range s.Environment {
 			text += " " + key + "=" + value
 		}
 		if strings.Contains(text, "PASSWORD:?") || strings.Contains(text, "TOKEN:?") {
-			t.Errorf("%s: secret in the command or environment %s", name, text)
+			t.Errorf("service %s: the command or environment %s contains a secret, want only the path of the secret's file", name, text)
 		}
 		for _, secret := range s.Secrets {
 			if _, ok := c.Secrets[secret]; !ok || s.Image != "prom/prometheus:v3.5.0" && !strings.Contains(text, "/run/secrets/"+secret) {
-				t.Errorf("%s: got secret %s, defined: %v, want a defined secret, used in the command or environment: %s", name, secret, ok, text)
+				t.Errorf("service %s: got secret %s, defined: %v, want a defined secret whose file is named in the command or environment, %s", name, secret, ok, text)
 			}
 		}
 	}
@@ -232,7 +233,7 @@ func TestComposePrometheusConfigIsValid(t *testing.T) {
 	}
 	out, err := exec.CommandContext(t.Context(), tool, "check", "config", config).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "1 rule files found") || !strings.Contains(string(out), "rules found") {
-		t.Errorf("promtool check config: got error %v, want 1 rule file with rules\n%s", err, out)
+		t.Errorf("promtool check config: got error %v, want no error and 1 rule file with rules\n%s", err, out)
 	}
 }
 
@@ -256,7 +257,7 @@ func TestComposeGrafanaHasDataSourceAndDashboards(t *testing.T) {
 	}
 	decodeStrictly(t, "deploy/grafana/dashboards/precept.yaml", func([]byte) any { return &boards })
 	if s := source.Datasources[0]; s.URL != "http://prometheus:9090" || !s.IsDefault || c.Services["prometheus"].Image == "" {
-		t.Errorf("Grafana data source: got %+v, want http://prometheus:9090 as the default, and a service prometheus", s)
+		t.Errorf("Grafana data source: got %+v, want http://prometheus:9090 as the default data source, and a service with the name prometheus", s)
 	}
 	if !slices.Contains(c.Services["grafana"].Volumes, "../configs/grafana:"+boards.Providers[0].Options.Path+":ro") {
 		t.Errorf("Grafana volumes: got %q, want ../configs/grafana at %s", c.Services["grafana"].Volumes, boards.Providers[0].Options.Path)
@@ -281,7 +282,7 @@ func TestComposeStartsPreceptAndRedis(t *testing.T) {
 	p := harness.Launch(t, dir, envList(env)).WaitUntilReady(dir)
 	checkEnv := maps.Clone(env)
 	checkEnv["PRECEPT_DATA_DIR"] = dir
-	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the image's health check
+	check := exec.CommandContext(t.Context(), "precept", "ready", "--json") // the health check of the image
 	check.Env = append(os.Environ(), envList(checkEnv)...)
 	if out, err := check.Output(); err != nil || !strings.Contains(string(out), `"says": "ok"`) {
 		t.Errorf("precept ready --json: got error %v, output %s, want \"says\": \"ok\"; log:\n%s", err, out, p.Log.String())

@@ -18,8 +18,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The types have the fields that deploy/kubernetes uses. decodeStrictly reports a misspelt field, which the API server
-// might ignore.
+// The types have only the fields that the manifests in deploy/kubernetes use, so decodeStrictly reports a misspelt
+// field. The API server might ignore the field.
 type (
 	kubeMeta struct {
 		Name   string
@@ -160,7 +160,7 @@ type kubernetes struct {
 	disruptionBudget kubeBudget
 }
 
-// readKubernetes decodes the manifests in deploy/kubernetes.
+// readKubernetes returns the decoded manifests in deploy/kubernetes.
 func readKubernetes(t *testing.T) *kubernetes {
 	t.Helper()
 	k := &kubernetes{services: map[string]*kubeService{}}
@@ -208,7 +208,7 @@ func (k *kubernetes) container() *kubeContainer {
 	return &k.statefulSet.Spec.Template.Spec.Containers[0]
 }
 
-// kubeToken replaces the placeholder in secret.example.yaml.
+// kubeToken is the token that the tests use instead of the placeholder in secret.example.yaml.
 const kubeToken = "0123456789abcdef0123456789abcdef"
 
 func (k *kubernetes) env(t *testing.T) map[string]string {
@@ -228,8 +228,9 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	return env
 }
 
-// mount writes the ConfigMap as the kubelet does: the files are in dir/version, dir/..data is a symbolic link to this
-// directory, and each file in dir is a symbolic link into ..data. A later mount replaces the link ..data.
+// mount writes the ConfigMap to dir as the kubelet does. The files are in dir/version, the symbolic link dir/..data
+// points to dir/version, and for each file there is a symbolic link in dir that points into ..data. A later call
+// replaces the link ..data.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
@@ -251,7 +252,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 	}
 }
 
-// args returns the container's arguments, with dir instead of the directory where the ConfigMap is mounted.
+// args returns the arguments of the container, in which dir replaces the directory where the ConfigMap is mounted.
 func (k *kubernetes) args(t *testing.T, dir string) []string {
 	t.Helper()
 	c := k.container()
@@ -281,7 +282,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		"service precept-admin": k.services["precept-admin"].Spec.Selector, "service of the StatefulSet": k.services[set.ServiceName].Spec.Selector,
 	} {
 		if !maps.Equal(labels, set.Template.Metadata.Labels) {
-			t.Errorf("%s: got selector %v, want the pods' labels %v", name, labels, set.Template.Metadata.Labels)
+			t.Errorf("%s: got selector %v, want %v, the labels of the pods", name, labels, set.Template.Metadata.Labels)
 		}
 	}
 	dir := t.TempDir()
@@ -301,7 +302,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	for _, s := range k.services {
 		for _, p := range s.Spec.Ports {
 			if ports[p.TargetPort] != p.Port {
-				t.Errorf("service %s: got port %+v, want the name and number of a pod port", s.Metadata.Name, p)
+				t.Errorf("service %s: got port %+v, want a port with the name and number of a container port", s.Metadata.Name, p)
 			}
 		}
 	}
@@ -313,7 +314,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		t.Errorf("pod: got preStop sleep %s and termination grace period %s, want a sleep above 0 and a period above %s", sleep, grace, sleep+maxStopDuration)
 	}
 	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(readRepoFile(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf("pod: got security context %+v, read-only root file system %v, want user 65532 as in the Dockerfile, not root, and true",
+		t.Errorf("pod: got security context %+v, read-only root file system %v, want user 65532 as in the Dockerfile, runAsNonRoot, and a read-only root file system",
 			pod.SecurityContext, c.SecurityContext.ReadOnlyRootFilesystem)
 	}
 }
@@ -327,7 +328,7 @@ func TestKubernetesSecretPlaceholderIsRefused(t *testing.T) {
 	c := exec.CommandContext(t.Context(), "precept", "check")
 	c.Dir, c.Env = t.TempDir(), append(envList(env), "PATH="+os.Getenv("PATH"))
 	if out, err := c.CombinedOutput(); err == nil || !strings.Contains(string(out), "is too short, because other machines can reach the admin listener") {
-		t.Errorf("precept check with the placeholder as the token: got error %v, output %s, want a fault in the token", err, out)
+		t.Errorf("precept check with the placeholder as the token: got error %v, output %s, want an error about the token", err, out)
 	}
 }
 
@@ -353,7 +354,7 @@ func TestKubernetesPodServesAndReloads(t *testing.T) {
 	p.Eventually("the reload of the second ConfigMap", func() bool { return strings.Contains(p.Log.String(), `"msg":"configuration reloaded"`) })
 }
 
-// The user creates the Secret, so the manifests do not contain a Secret.
+// The manifests contain no Secret, because the user creates the Secret.
 func TestKustomizeBuildsManifests(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("kubectl"); err != nil {

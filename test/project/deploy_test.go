@@ -21,11 +21,11 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// lastWrite is the time limit for the store's last write at shutdown (writeLimit in package store).
+// lastWrite is the time limit for the last write to the store at shutdown. It is equal to writeLimit in package store.
 const lastWrite = 10 * time.Second
 
-// maxStopDuration is the longest shutdown with the default settings. A supervisor must wait longer before it kills
-// precept.
+// maxStopDuration is the duration of the longest shutdown with the default settings. A supervisor, such as systemd,
+// must wait longer before it kills precept.
 const maxStopDuration = 30*time.Second + server.CutWait + lastWrite
 
 func readRepoFile(t *testing.T, name string) string {
@@ -37,8 +37,8 @@ func readRepoFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// decodeStrictly decodes each YAML document in a file into the pointer that target returns. An unknown or repeated key
-// fails the test.
+// decodeStrictly decodes each YAML document in a file into the value to which target returns a pointer. It fails the
+// test if a key is unknown or repeated.
 func decodeStrictly(t *testing.T, name string, target func(document []byte) any) {
 	t.Helper()
 	for document := range strings.SplitSeq(readRepoFile(t, name), "\n---\n") {
@@ -79,7 +79,8 @@ type effectiveConfig struct {
 	Log struct{ Format string }
 }
 
-// readEffectiveConfig returns the configuration that a precept command uses with the given environment.
+// readEffectiveConfig returns the configuration that a precept command uses if it runs with the given environment
+// variables.
 func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (out effectiveConfig) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", append(args, "--print-config")...)
@@ -107,7 +108,8 @@ func envList(env map[string]string) (out []string) {
 	return out
 }
 
-// checkVariables fails the test for each PRECEPT_* variable that neither precept nor another variable uses.
+// checkVariables fails the test for each PRECEPT_* variable that is not a setting of precept and is not used in the
+// value of another variable.
 func checkVariables(t *testing.T, file string, env map[string]string) {
 	t.Helper()
 	known := collectKnownNames(t).env
@@ -202,7 +204,7 @@ func TestBinariesPrintBuildVersion(t *testing.T) {
 		}
 		out, err := exec.CommandContext(t.Context(), binary, "version").CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), "precept v9.8.7 ") {
-			t.Errorf("precept version with the flags in the %s: got %q, error %v, want precept v9.8.7", name, out, err)
+			t.Errorf("precept version, built with the linker flags in the %s: got %q, error %v, want precept v9.8.7", name, out, err)
 		}
 	}
 	if !strings.Contains(readRepoFile(t, "Dockerfile"), "\nARG VERSION=\n") {
@@ -219,7 +221,8 @@ func goVersion(t *testing.T) string {
 	return m[1]
 }
 
-// parseUnit returns the values in a systemd unit by section and key. A key's values keep the file order.
+// parseUnit returns the values in a systemd unit by section and key. If a key occurs several times, its values are in
+// the order of the file.
 func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 	t.Helper()
 	out, section := map[string]map[string][]string{}, ""
@@ -261,7 +264,7 @@ func TestSystemdUnitAgreesWithPrecept(t *testing.T) {
 	c := readEffectiveConfig(t, env, "serve")
 	for dir := range strings.FieldsSeq(onlyValue("StateDirectory")) {
 		if path := "/var/lib/" + dir; path != c.DataDir && path != c.Lessons {
-			t.Errorf("StateDirectory: got %s, want data_dir %s or lessons %s", path, c.DataDir, c.Lessons)
+			t.Errorf("StateDirectory: got %s, want the value of data_dir, %s, or of lessons, %s", path, c.DataDir, c.Lessons)
 		}
 	}
 	if limit, err := time.ParseDuration(onlyValue("TimeoutStopSec") + "s"); err != nil || limit <= maxStopDuration {
@@ -277,7 +280,7 @@ func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	tool, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		t.Log("the unit is not verified: systemd-analyze is not installed")
+		t.Log("systemd-analyze is not installed, so the unit is not verified")
 		return
 	}
 	binary, err := exec.LookPath("precept")
@@ -290,13 +293,14 @@ func verifyUnit(t *testing.T, text string) {
 	}
 	for _, args := range [][]string{{"verify", "--man=no", file}, {"security", "--offline=true", "--threshold=20", file}} {
 		out, err := exec.CommandContext(t.Context(), tool, args...).CombinedOutput()
-		if warned := strings.Contains(string(out), "precept.service:") && args[0] == "verify"; err != nil || warned { // a misspelt key is a warning
+		if warned := strings.Contains(string(out), "precept.service:") && args[0] == "verify"; err != nil || warned { // systemd-analyze reports a misspelt key only as a warning
 			t.Errorf("systemd-analyze %v: got error %v, want none, and no warning about precept.service\n%s", args, err, out)
 		}
 	}
 }
 
-// statusForHost returns the status of a GET request with the given Host and bearer token.
+// statusForHost sends a GET request with the given Host header and bearer token, and returns the status of the
+// response.
 func statusForHost(t *testing.T, url, host, token string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

@@ -26,7 +26,7 @@ import (
 	"precept/store"
 )
 
-// knownNames holds the names that a document is allowed to use.
+// knownNames holds the names of settings, commands, metrics and so on that exist, so that a document may use them.
 type knownNames struct {
 	root     *command
 	keys     map[string]bool // configuration keys and sections
@@ -35,14 +35,14 @@ type knownNames struct {
 	routes   []*regexp.Regexp
 	headers  map[string]bool // lower case
 	targets  map[string]bool // Makefile targets
-	sections map[string]bool // first key segments
+	sections map[string]bool // first segments of the configuration keys
 }
 
 func TestDocsHaveNoUnknownNames(t *testing.T) {
 	known := collectKnownNames(t)
 	files := documentPaths(t)
 	if len(files) < 8 {
-		t.Fatalf("documentPaths = %q, %d paths, want at least 8", files, len(files))
+		t.Fatalf("documentPaths = %q (%d paths), want at least 8 paths", files, len(files))
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(repo, file))
@@ -56,7 +56,7 @@ func TestDocsHaveNoUnknownNames(t *testing.T) {
 			checked = before + "\n## " + after
 		}
 		for _, message := range known.findUnknownNames(file, checked) {
-			t.Errorf("%s has an unknown name: %s", file, message)
+			t.Errorf("%s contains a name that does not exist: %s", file, message)
 		}
 	}
 }
@@ -87,14 +87,14 @@ func TestFindUnknownNamesReportsEveryKind(t *testing.T) {
 	existing := "`precept report --json --tenant x`, `--bandit-epsilon 0.1`, `bandit.epsilon`, `PRECEPT_LISTEN`, `precept_requests_total{code}`, " +
 		"`GET /api/report?window=`, `Precept-Session`, `make test`, [a](docs/AGENTS.md), `docker run --rm x`, precept is fine\n\n    precept lessons    list, show\n"
 	if got := known.findUnknownNames("README.md", existing); len(got) != 0 {
-		t.Errorf("findUnknownNames(existing names) = %q, want none", got)
+		t.Errorf("findUnknownNames on a page with existing names only = %q, want no message", got)
 	}
 }
 
 const repo = "../.."
 
-// documentPaths returns the paths to check. Decision pages and the changelog can name removed settings, and are
-// omitted.
+// documentPaths returns the paths of the documents to check. It omits the decision pages and the changelog, which may
+// name settings that were removed.
 func documentPaths(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -137,7 +137,7 @@ func collectKnownNames(t *testing.T) *knownNames {
 		k.env[extra] = true
 	}
 	for _, name := range slices.Collect(maps.Keys(k.env)) {
-		k.env[name+"_FILE"] = true // a variable that names a file with the value
+		k.env[name+"_FILE"] = true // the variable with the path of a file that contains the value
 	}
 	k.env["PRECEPT_CHAOS"] = true // set by make chaos
 	k.metrics = metricNames(t)
@@ -179,7 +179,7 @@ func metricNames(t *testing.T) map[string]bool {
 	server.RegisterSpans(d, nil)
 	server.RegisterCache(d, "any", (*redact.CleanTexts)(nil))
 	for name := range maps.Clone(d.names) {
-		d.names[name+"_bucket"] = true // queries name histogram buckets
+		d.names[name+"_bucket"] = true // queries use the names of histogram buckets
 	}
 	return d.names
 }
@@ -209,8 +209,8 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 	return out
 }
 
-// routePatterns returns patterns for the paths that the two listeners answer: the first arguments in calls to GET, POST
-// and similar methods, and the paths in the endpoints function in package proxy.
+// routePatterns returns patterns for the paths that the two listeners answer. It takes the paths from the first
+// arguments in calls of GET, POST and similar methods, and from the function endpoints in package proxy.
 func routePatterns(t *testing.T) []*regexp.Regexp {
 	t.Helper()
 	var out []*regexp.Regexp
@@ -256,7 +256,8 @@ func routePatterns(t *testing.T) []*regexp.Regexp {
 	return out
 }
 
-// headerNames returns the Precept-* headers in the source's string literals, in lower case.
+// headerNames returns the names of all Precept-* headers that occur in string literals in the source code, in lower
+// case.
 func headerNames(t *testing.T) map[string]bool {
 	t.Helper()
 	out := map[string]bool{}
@@ -293,7 +294,7 @@ type command struct {
 	subcommands map[string]*command
 }
 
-// commandTree returns precept's commands and flags, read from the shell completion.
+// commandTree returns the commands and flags of precept. It reads them from the output of the shell completion.
 func commandTree(t *testing.T) *command {
 	t.Helper()
 	complete := func(words ...string) (found []string) {

@@ -29,7 +29,7 @@ var update = flag.Bool("update", false, "rewrite the generated part of admin/ope
 
 const generatedMark = "# The following schemas are generated from Go types"
 
-// With -update, the test writes the generated part of admin/openapi.yaml.
+// With the flag -update, the test rewrites the generated part of admin/openapi.yaml instead of checking it.
 func TestOpenAPISchemasMatchTypes(t *testing.T) {
 	file := filepath.Join(repo, "admin", "openapi.yaml")
 	text, err := os.ReadFile(file)
@@ -87,7 +87,8 @@ func parseDescription(t *testing.T, text string) *apiDescription {
 	return d
 }
 
-// resolve returns the node at a JSON pointer, or nil, and a pointer to the node without references.
+// resolve follows the references in a JSON pointer. It returns the node, or nil if there is none, and a pointer to the
+// node that contains no references.
 func (d *apiDescription) resolve(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
@@ -118,20 +119,20 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	d.calledOperations[operation] = true
 	base := "/paths/" + escapePointer(path) + "/" + strings.ToLower(method) + "/responses/" + status
 	if node, _ := d.resolve(base); node == nil {
-		d.t.Errorf("%s: undescribed response, body %s", operation, body)
+		d.t.Errorf("%s: the description lacks this response, with body %s", operation, body)
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	content, _ := d.resolve(base + "/content")
 	if content == nil {
 		if len(body) > 0 {
-			d.t.Errorf("%s: got body %q, want none as described", operation, body)
+			d.t.Errorf("%s: got body %q, want no body, according to the description", operation, body)
 		}
 		return
 	}
 	media, _ := d.resolve(base + "/content/" + escapePointer(kind))
 	if media == nil {
-		d.t.Errorf("%s: undescribed Content-Type %q", operation, kind)
+		d.t.Errorf("%s: the description lacks the Content-Type %q", operation, kind)
 		return
 	}
 	if kind != "application/json" {
@@ -152,8 +153,8 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	}
 }
 
-// call sends a request to a running precept and checks the response. values has a name and a value for each parameter
-// in path, such as "run", "s1" for /api/runs/{run}.
+// call sends a request to a running server and checks the response. For each parameter in path, values contains the
+// name and the value, such as "run", "s1" for /api/runs/{run}.
 func (d *apiDescription) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
 	header := http.Header{}
@@ -290,7 +291,7 @@ func callStoredData(d *apiDescription, p *harness.Process, token string) {
 	d.call(p.AdminURL, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
-// A schema that accepts every value would let the other tests pass without checking anything.
+// If a schema accepted every value, the other tests would pass without checking anything.
 func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(repo, "admin", "openapi.yaml"))
 	if err != nil {
@@ -316,8 +317,8 @@ func TestOpenAPISchemasRefuseInvalidValues(t *testing.T) {
 	}
 }
 
-// checkAllOperationsCalled fails the test for each described operation without a successful call. For /login, any call
-// is enough.
+// checkAllOperationsCalled fails the test for each described operation that no test has called successfully. For
+// /login, a call without success is enough.
 func (d *apiDescription) checkAllOperationsCalled() {
 	d.t.Helper()
 	for path, item := range d.doc["paths"].(map[string]any) {

@@ -29,7 +29,7 @@ func TestServeGeneratesAdminToken(t *testing.T) {
 	readyLine := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
 	p.Eventually("the ready line", func() bool { return readyLine.MatchString(p.Log.String()) })
 	if m := readyLine.FindStringSubmatch(p.Log.String()); m[1] != p.DataURL || m[2] != p.AdminURL {
-		t.Errorf("addresses in the ready line: got %v, want %s and %s as in run.json", m[1:], p.DataURL, p.AdminURL)
+		t.Errorf("addresses in the log line that reports readiness: got %v, want %s and %s as in run.json", m[1:], p.DataURL, p.AdminURL)
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
 	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {
@@ -51,7 +51,7 @@ func TestServeGeneratesAdminToken(t *testing.T) {
 	}
 	token, _ := os.ReadFile(filepath.Join(dir, admin.TokenFile))
 	if status, text := harness.Get(t, p.AdminURL+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
-		t.Errorf("/metrics: got status %d, want 200 and go_goroutines", status)
+		t.Errorf("/metrics: got status %d, want 200 and a body with go_goroutines", status)
 	} else if percent := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); percent == nil || percent[1] == "100" {
 		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent)
 	}
@@ -70,7 +70,7 @@ func TestServeGeneratesAdminToken(t *testing.T) {
 	}
 }
 
-// Secrets in mounted files often end with a newline.
+// precept removes a newline at the end of a secret, because secrets in mounted files often end with one.
 func TestLineFeedAfterASecretIsTrimmed(t *testing.T) {
 	keys := make(chan string, 1)
 	upstream := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { keys <- r.Header.Get("Authorization") }))
@@ -131,7 +131,7 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 		t.Errorf("second server: got exit code %d, want %d and a log with the directory:\n%s", code, harness.ExitFailed, second.Log.String())
 	}
 	if _, err := server.ReadRunFile(dir); err != nil {
-		t.Errorf("first server's run.json after the second start: %v", err)
+		t.Errorf("run.json of the first server after the second server's failed start: got error %v, want the file", err)
 	}
 }
 
@@ -150,7 +150,7 @@ func TestServeDrainsStreams(t *testing.T) {
 		return err != nil
 	})
 	if status, text := harness.Get(t, p.AdminURL+"/readyz", ""); status != http.StatusServiceUnavailable || text != "draining\n" {
-		t.Errorf("/readyz during the drain: got status %d and %q, want 503 and draining", status, text)
+		t.Errorf("/readyz during the drain: got status %d, body %q, want status 503 and a body with draining", status, text)
 	}
 	close(stop)
 	if err := <-ended; err != nil {
@@ -161,7 +161,8 @@ func TestServeDrainsStreams(t *testing.T) {
 	}
 }
 
-// Streams that are still open are cut after limits.drain_timeout, or immediately after a second signal.
+// On shutdown, precept cuts the streams that are still open after limits.drain_timeout, or immediately on a second
+// signal.
 func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	for name, secondSignal := range map[string]bool{"drain timeout": false, "second signal": true} {
@@ -183,7 +184,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 			}
 			if err := <-ended; err == nil {
-				t.Error("client with the cut stream: got no error, want an error")
+				t.Error("client whose stream was cut: got no error, want an error")
 			}
 			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
 				t.Errorf("run.json after shutdown: got error %v, want no file", err)
@@ -207,18 +208,18 @@ func TestServeReloadsConfig(t *testing.T) {
 		return status == 200
 	}
 	if !accepts("first") {
-		t.Fatal("the configured token is refused")
+		t.Fatal("the server refuses the configured token")
 	}
-	writeConfig("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // no signal: the server must notice the change by polling
+	writeConfig("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // no signal is sent, so the server must notice the change by polling
 	p.Eventually("the second token", func() bool { return accepts("second") })
 	if accepts("first") {
-		t.Error("the removed token is still accepted")
+		t.Error("the server still accepts the removed token")
 	}
 	if !accepts("looker") {
 		t.Error("/api/report refuses the new viewer token")
 	}
 	if status, body := harness.Get(t, p.AdminURL+"/api/export", "looker"); status != 403 || !strings.Contains(body, "viewer") {
-		t.Errorf("/api/export with the new viewer token: got status %d, body %s, want 403 and \"viewer\"", status, body)
+		t.Errorf("/api/export with the new viewer token: got status %d, body %s, want status 403 and a body with \"viewer\"", status, body)
 	}
 	if status, _ := harness.Get(t, p.AdminURL+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics without a token: got status %d, want 200", status)
@@ -228,7 +229,7 @@ func TestServeReloadsConfig(t *testing.T) {
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the invalid bandit.epsilon in the log", func() bool { return strings.Contains(p.Log.String(), "bandit.epsilon") })
 	if accepts("third") || !accepts("second") {
-		t.Errorf("after an invalid file: got third token accepted: %v, second token accepted: %v, want false and true",
+		t.Errorf("after a reload of an invalid file: third token accepted: %v, second token accepted: %v; want false and true",
 			accepts("third"), accepts("second"))
 	}
 	_, page := harness.Get(t, p.AdminURL+"/", "second")
@@ -243,7 +244,7 @@ func TestServeReloadsConfig(t *testing.T) {
 		t.Error("the dashboard still reports bandit.epsilon after a valid reload")
 	}
 	if strings.Contains(p.Log.String(), "fourth") {
-		t.Error("log: got the fourth token, want no token")
+		t.Error("the log contains the fourth token, want no token")
 	}
 }
 
@@ -307,10 +308,10 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	var sample map[string]any
 	line, _, _ := strings.Cut(runPrecept("export", "--format", "mplp", "--family", "dialog_response"), "\n")
 	if err := json.Unmarshal([]byte(line), &sample); err != nil || sample["sample_family"] != "dialog_response" {
-		t.Errorf("export --format mplp: got first line %s, error %v, want the family dialog_response", line, err)
+		t.Errorf("export --format mplp: got first line %s, error %v, want a line with the family dialog_response", line, err)
 	}
 	if chat := runPrecept("export", "--format", "openai"); strings.Count(chat, "\n") != 3 || !strings.Contains(chat, `"content":"four"`) {
-		t.Errorf("export --format openai: got %s, want 3 lines with the reply four", chat)
+		t.Errorf("export --format openai: got %s, want 3 lines, each with the reply \"four\"", chat)
 	}
 	for _, args := range [][]string{{"export", "--format", "experiment"}, {"export", "--format", "preference"}, {"export", "--until", "2020-01-01"}, {"export", "--tenant", "nobody"}} {
 		if out := runPrecept(args...); out != "" {
@@ -324,7 +325,7 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if d.Admitted != 3 || d.Stored != 3 || d.Spooled != 0 || d.Incomplete != 0 || d.Dropped == nil || (d.Running != nil) != running {
-			t.Errorf("doctor --json %s: got %+v, running: %v, want 3 admitted and stored exchanges, none spooled or incomplete, and running: %v",
+			t.Errorf("doctor --json %s: got %+v, running: %v, want 3 exchanges admitted and stored, none spooled or incomplete, and running: %v",
 				when, d, d.Running != nil, running)
 		}
 		if text := runPrecept("doctor"); !strings.Contains(text, "exchanges admitted") {
@@ -332,7 +333,7 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		}
 		var r map[string]any
 		if err := json.Unmarshal([]byte(runPrecept("report", "--json")), &r); err != nil || r["lessons"] == nil || r["global"] == nil {
-			t.Errorf("report --json %s: got %v, error %v, want lessons and global", when, r, err)
+			t.Errorf("report --json %s: got %v, error %v, want the keys lessons and global", when, r, err)
 		}
 		if text := runPrecept("report"); !strings.Contains(text, "all lessons together") || !strings.Contains(text, "not enough data") {
 			t.Errorf(`report %s: got %s, want "all lessons together" and "not enough data"`, when, text)
@@ -347,14 +348,14 @@ func TestCommandsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	secrets := []string{canary, "admin-token-1"}
 	for _, secret := range secrets {
 		if strings.Contains(p.Log.String(), secret) {
-			t.Errorf("log: got the secret %q, want no secret", secret)
+			t.Errorf("the log contains the secret %q, want no secret", secret)
 		}
 	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		b, _ := os.ReadFile(path)
 		for _, secret := range secrets {
 			if strings.Contains(string(b), secret) {
-				t.Errorf("%s: got the secret %q, want no secret", path, secret)
+				t.Errorf("file %s contains the secret %q, want no secret", path, secret)
 			}
 		}
 		return err
@@ -385,7 +386,7 @@ func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 				t.Errorf("precept %s: got exit code %d, want %d\n%s", tc.args, got, tc.want, stderr)
 			}
 			if failed := tc.want != harness.ExitOK; failed != strings.HasPrefix(stderr, "precept: ") {
-				t.Errorf("precept %s: got standard error %q, want the prefix \"precept: \" only if the command fails", tc.args, stderr)
+				t.Errorf("precept %s: got standard error %q, want the prefix \"precept: \" if the command fails, and no such prefix otherwise", tc.args, stderr)
 			}
 		})
 	}

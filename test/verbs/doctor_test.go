@@ -19,7 +19,8 @@ import (
 	"precept/test/harness"
 )
 
-// Redis deletes keys when the memory is full, unless the policy is noeviction.
+// When its memory is full, Redis deletes keys (evicts them), unless the policy is noeviction. precept warns about every
+// other policy.
 func TestRedisEvictionPolicyIsReported(t *testing.T) {
 	server := storetest.StartRedis(t)
 	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
@@ -31,7 +32,7 @@ func TestRedisEvictionPolicyIsReported(t *testing.T) {
 		})
 		out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir, "--store-url", server.URL())
 		if warned := strings.Contains(strings.Join(strings.Fields(out), " "), "(maxmemory-policy "+policy+")"); code != harness.ExitOK || warned != warns {
-			t.Errorf("doctor with Redis policy %s: got exit code %d, warning %v, want 0 and %v; output:\n%s%s", policy, code, warned, warns, out, stderr)
+			t.Errorf("doctor with Redis policy %s: got exit code %d, warning: %v; want exit code 0, warning: %v; output:\n%s%s", policy, code, warned, warns, out, stderr)
 		}
 		p.Stop()
 	}
@@ -49,13 +50,13 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 5 || d.Stored != 5 || d.Incomplete != 2 {
-		t.Errorf("doctor with an empty store: got %d missing, %d stored and %d incomplete, want 5, 5 and 2", d.Missing, d.Stored, d.Incomplete)
+		t.Errorf("doctor with an empty store: got %d missing, %d stored and %d incomplete exchanges, want 5, 5 and 2", d.Missing, d.Stored, d.Incomplete)
 	}
 	checkMissingReported := func(want bool) {
 		t.Helper()
 		out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
 		if reported := strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges missing from the store and the outbox: "); code != harness.ExitOK || reported != want {
-			t.Errorf("doctor: got exit code %d, missing exchanges reported %v, want 0 and %v; output:\n%s%s", code, reported, want, out, stderr)
+			t.Errorf("doctor: got exit code %d, reported missing exchanges: %v; want exit code 0, reported: %v; output:\n%s%s", code, reported, want, out, stderr)
 		}
 	}
 	checkMissingReported(true)
@@ -79,7 +80,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	if d := harness.Doctor(t, dir, "--store-url", server.URL()); d.Missing != 2 {
 		t.Errorf("doctor with 3 exchanges stored out of 5: got %d missing, want 2", d.Missing)
 	}
-	storeExchanges("other", 2) // exchanges of all tenants count
+	storeExchanges("other", 2) // doctor counts the exchanges of all tenants
 	checkMissingReported(false)
 }
 
@@ -92,7 +93,8 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 		}
 		DataDirError string `json:"data_dir_error"`
 	}
-	// waitForAnswer calls prepare before each attempt, because a full outbox soon has room again.
+	// waitForAnswer waits until /readyz and doctor report the state want. It calls prepare before each attempt, because
+	// a full outbox soon has room again.
 	waitForAnswer := func(p *harness.Process, want string, prepare func(), flags ...string) {
 		t.Helper()
 		p.Eventually("the answer "+want+" from /readyz and doctor", func() bool {
@@ -103,7 +105,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 			var d answer
 			out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
 			if err := json.Unmarshal([]byte(out), &d); err != nil || d.OK != (code == harness.ExitOK) {
-				t.Fatalf("doctor --json: got exit code %d, output %s (error %v), standard error %s, want JSON, and exit code 0 only if ok is true", code, out, err, stderr)
+				t.Fatalf("doctor --json: got exit code %d, output %s (error %v), standard error %s, want JSON, with exit code 0 if ok is true and otherwise with another exit code", code, out, err, stderr)
 			}
 			wantCode := harness.ExitFailed
 			if want == "ok" {
@@ -142,7 +144,7 @@ func TestDoctorAgreesWithReadyz(t *testing.T) {
 	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory is not writable", noop, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
-		t.Errorf("server log without a store: want no \"available again\", got\n%s", p.Log.String())
+		t.Errorf("server log while the store is unavailable: want no line with \"available again\", got\n%s", p.Log.String())
 	}
 }
 
@@ -172,17 +174,17 @@ func TestDoctorExplainsUnreadableStore(t *testing.T) {
 	}
 	out, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", filepath.Join(file, "data"), "--listen", strings.TrimPrefix(other.DataURL, "http://"))
 	if code != harness.ExitFailed || strings.Contains(out+stderr, "does not exist yet") || strings.Contains(out, "readyz") || !strings.Contains(stderr, "not a directory") {
-		t.Errorf("doctor with an unreadable data directory: got exit code %d, output %s, standard error %s, want 1, \"not a directory\", and no other server's state", code, out, stderr)
+		t.Errorf("doctor with an unreadable data directory: got exit code %d, output %s, standard error %s, want exit code 1, \"not a directory\", and nothing about a different server", code, out, stderr)
 	}
 	p := harness.StartWithUpstream(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
 	out, stderr, code = harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir)
 	if text := strings.Join(strings.Fields(out), " "); code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name the server's store with --store-url") {
-		t.Errorf("doctor next to a server with Redis: got exit code %d, output %s, standard error %s, want 1 and the remedy --store-url", code, out, stderr)
+		t.Errorf("doctor without --store-url while a server uses Redis: got exit code %d, output %s, standard error %s, want exit code 1 and the advice to use --store-url", code, out, stderr)
 	}
 }
 
-// A key with an invalid value is an error if doctor uses the key. If only the server uses the key, doctor prints a
-// warning.
+// If a key in the configuration has an invalid value, doctor fails if it uses the key itself. If only the server uses
+// the key, doctor prints a warning.
 func TestDoctorReportsConfigurationFaults(t *testing.T) {
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
 	for _, tc := range []struct {
@@ -206,7 +208,7 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 		out, stderr, code := harness.RunCommand(t, "", append([]string{"doctor", "--config", file}, tc.flags...)...)
 		all := strings.Join(strings.Fields(out+stderr), " ")
 		if hasCounts := strings.Contains(out, "exchanges admitted"); code != tc.code || hasCounts != tc.wantCounts {
-			t.Errorf("%s: got exit code %d, exchange counts %v, want %d and %v; output:\n%s%s", tc.name, code, hasCounts, tc.code, tc.wantCounts, out, stderr)
+			t.Errorf("%s: got exit code %d, exchange counts in the output: %v; want exit code %d, exchange counts: %v; output:\n%s%s", tc.name, code, hasCounts, tc.code, tc.wantCounts, out, stderr)
 		}
 		if strings.Contains(all, "outdated") {
 			t.Errorf("%s: got %s, want no remark that the run file is outdated, because the server answers", tc.name, all)
@@ -218,11 +220,12 @@ func TestDoctorReportsConfigurationFaults(t *testing.T) {
 		}
 	}
 	if _, stderr, code := harness.RunCommand(t, "", "doctor", "--data-dir", p.Dir, "--bandit-epsilon", "3"); code != harness.ExitMisuse || !strings.Contains(stderr, "--bandit-epsilon") {
-		t.Errorf("doctor --bandit-epsilon 3: got exit code %d, standard error %s, want %d and the flag", code, stderr, harness.ExitMisuse)
+		t.Errorf("doctor --bandit-epsilon 3: got exit code %d, standard error %s, want exit code %d and an error that names the flag", code, stderr, harness.ExitMisuse)
 	}
 }
 
-// Redis cannot write its snapshot, because a directory has the snapshot's name. Redis then rejects writes and PING.
+// A directory with the name of the snapshot file makes Redis fail to write its snapshot. Redis then rejects writes and
+// PING, as it does if the disk is full.
 func TestCommandsReadFromRedisWithAFullDisk(t *testing.T) {
 	server := storetest.StartRedis(t)
 	p := harness.StartWithUpstream(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", server.URL())
@@ -242,13 +245,13 @@ func TestCommandsReadFromRedisWithAFullDisk(t *testing.T) {
 	text := strings.Join(strings.Fields(out), " ")
 	if code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || !strings.Contains(text, "exchanges ever 1") ||
 		!strings.Contains(text, "precept cannot write to the store: ") || !strings.Contains(text, "free disk space, then run BGSAVE in Redis") {
-		t.Errorf("doctor: got exit code %d, standard error %s, output\n%s\nwant 1, the counts, and the remedy", code, stderr, out)
+		t.Errorf("doctor: got exit code %d, standard error %s, output\n%s\nwant exit code 1, the counts of exchanges, and advice on what to do", code, stderr, out)
 	}
 	if out := harness.MustRun(t, append([]string{"export", "--format", "openai"}, flags...)...); !strings.Contains(out, "Sweep the yard.") {
 		t.Errorf("export: got %s, want the stored conversation", out)
 	}
 	_, stderr, code = harness.RunCommand(t, "", append([]string{"forget", "--yes", "--tenant", "default"}, flags...)...)
 	if code != harness.ExitFailed || !strings.Contains(stderr, "free disk space") {
-		t.Errorf("forget: got exit code %d, standard error %s, want 1 and the remedy", code, stderr)
+		t.Errorf("forget: got exit code %d, standard error %s, want exit code 1 and advice on what to do", code, stderr)
 	}
 }

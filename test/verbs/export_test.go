@@ -38,8 +38,8 @@ func sessionID(n int) session.ID {
 	return session.NamedID("default", session.NamespaceSession, fmt.Sprint(n))
 }
 
-// newExchange returns the first exchange in a session, with the words "question n" and "answer n". If lesson is "", the
-// exchange has no lesson.
+// newExchange returns the first exchange in a session: the user message "question n" and the reply "answer n". If
+// lesson is not empty, the exchange contains this lesson.
 func newExchange(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",
@@ -52,7 +52,8 @@ func newExchange(tenant string, id session.ID, n int, at time.Time, lesson strin
 	return x
 }
 
-// storeFourSessions writes sessions 0 to 3 of two tenants, with different ratings, and returns the data directory.
+// storeFourSessions stores four sessions, numbered 0 to 3, of two tenants and with different ratings. It returns the
+// data directory.
 func storeFourSessions(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -191,7 +192,7 @@ func TestParquetExportMatchesDefaultExport(t *testing.T) {
 	}
 	rows := readParquet(t, file)
 	if len(rows) != len(lines) || len(rows) != 4 {
-		t.Fatalf("exports: got %d Parquet rows and %d JSON lines, want 4 each", len(rows), len(lines))
+		t.Fatalf("exports of the same sessions: got %d Parquet rows and %d JSON lines, want 4 of each", len(rows), len(lines))
 	}
 	for i, r := range rows {
 		s := lines[i]
@@ -216,7 +217,7 @@ func TestExportExplainsMissingPreferencePairs(t *testing.T) {
 	const want = "precept: the export is empty: of 4 sessions, 3 had feedback from a person, and 1 of these had a correction or a rejection; " +
 		"a preference pair needs a correction, or a rejected and an approved answer to the same user words\n"
 	if code != harness.ExitOK || out != "" || !strings.Contains(stderr, want) {
-		t.Errorf("export --format preference: got exit code %d, output %q, standard error %q, want 0, no output, and %q", code, out, stderr, want)
+		t.Errorf("export --format preference: got exit code %d, output %q, standard error %q, want exit code 0, no output, and the message %q", code, out, stderr, want)
 	}
 }
 
@@ -225,7 +226,7 @@ func TestEmptyExportIsExplained(t *testing.T) {
 	for _, format := range []string{"mplp", "openai", "experiment"} {
 		out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", format, "--session", "no-such-session")
 		if code != harness.ExitOK || out != "" || !strings.Contains(stderr, "precept: the export is empty: no stored data matches the flags;") {
-			t.Errorf("unknown session's export as %s: got exit code %d, output %q, standard error %q, want 0, no output, and a note that the export is empty", format, code, out, stderr)
+			t.Errorf("export of an unknown session as %s: got exit code %d, output %q, standard error %q, want exit code 0, no output, and a note that the export is empty", format, code, out, stderr)
 		}
 	}
 }
@@ -267,7 +268,7 @@ func TestExportStatsCountRatings(t *testing.T) {
 	}
 	read()
 	if r.Samples != 4 || r.Rated != 3 || r.Approved != 1 || r.Rejected != 1 || *r.Approval != 1.0/3 || *r.Rejection != 1.0/3 || *r.Correction != 0 || *r.Mean != 0.5 || r.Labels["acceptable"] != 1 {
-		t.Errorf("export --stats: got %+v, want 4 samples, 3 rated: 1 approved, 1 rejected, 1 acceptable, 0 corrected, mean 0.5", r)
+		t.Errorf("export --stats: got %+v, want 4 samples, of which 3 are rated (1 approved, 1 rejected, 1 acceptable, 0 corrected), with the mean 0.5", r)
 	}
 	read("--quality", "unrated")
 	if r.Samples != 1 || r.Approval != nil {
@@ -279,13 +280,13 @@ func TestExportMisuseIsRefused(t *testing.T) {
 	for _, flags := range []string{"--format xml", "--quality splendid", "--family other", "--since yesterday", "--format experiment --quality good", "more"} {
 		out, stderr, code := harness.RunCommand(t, "", append([]string{"export", "--data-dir", t.TempDir()}, strings.Fields(flags)...)...)
 		if code != harness.ExitMisuse || stderr == "" || out != "" {
-			t.Errorf("export %s: got exit code %d, output %q, standard error %q, want %d, no output and an error message",
+			t.Errorf("export %s: got exit code %d, output %q, standard error %q, want exit code %d, no output and an error message",
 				flags, code, out, stderr, harness.ExitMisuse)
 		}
 	}
 }
 
-// generatedSamples is a store with n samples that are generated while they are read.
+// generatedSamples is a store that generates each of its n samples when the sample is read.
 type generatedSamples struct {
 	server.StoreReader
 	sampleCount int
@@ -323,7 +324,7 @@ func (hm *heapMeter) Write(b []byte) (int, error) {
 }
 
 func TestExportMemoryIsBounded(t *testing.T) {
-	const samples, maxHeap = 30_000, 48 << 20 // maxHeap is three times the measured heap, garbage included
+	const samples, maxHeap = 30_000, 48 << 20 // maxHeap is three times what the test measured, including garbage
 	for _, format := range []string{"mplp", "parquet"} {
 		meter := &heapMeter{}
 		job := &server.ExportJob{StoreReader: generatedSamples{sampleCount: samples}, Filter: &sample.Filter{}, Out: meter}
@@ -333,7 +334,7 @@ func TestExportMemoryIsBounded(t *testing.T) {
 		}
 		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, meter.bytes, meter.largestHeap>>20)
 		if meter.largestHeap > maxHeap {
-			t.Errorf("export --format %s: got a heap with %d MiB, want at most %d MiB", format, meter.largestHeap>>20, maxHeap>>20)
+			t.Errorf("heap size during export --format %s: got %d MiB, want at most %d MiB", format, meter.largestHeap>>20, maxHeap>>20)
 		}
 	}
 }

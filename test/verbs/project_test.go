@@ -25,13 +25,13 @@ func TestCommandsFindRunningServer(t *testing.T) {
 	}
 	out, stderr, code := runIn(t, project, env, "run", "--", "sh", "-c", "echo $PRECEPT_URL")
 	if code != 0 || strings.TrimSpace(out) != p.DataURL {
-		t.Errorf("run: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, out, p.DataURL, stderr)
+		t.Errorf("run: got exit code %d, PRECEPT_URL %q, want exit code 0 and the URL %s\n%s", code, out, p.DataURL, stderr)
 	}
 	if out, stderr, code = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.DataURL) {
-		t.Errorf("doctor in a project folder: got exit code %d, want 0 and server %s\n%s%s", code, p.DataURL, out, stderr)
+		t.Errorf("doctor in a project folder: got exit code %d, want exit code 0 and an output with the server %s:\n%s%s", code, p.DataURL, out, stderr)
 	}
 	if out, stderr, code = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.AdminURL+"/login?token=") {
-		t.Errorf("dashboard: got exit code %d, output %q, want 0 and a login link to %s\n%s", code, out, p.AdminURL, stderr)
+		t.Errorf("dashboard: got exit code %d, output %q, want exit code 0 and a login link to %s\n%s", code, out, p.AdminURL, stderr)
 	}
 	p.Stop()
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
@@ -42,7 +42,8 @@ func TestCommandsFindRunningServer(t *testing.T) {
 	}
 }
 
-// The commands run in another folder, with and without the server's configuration file.
+// The commands run in a folder other than the server's, with and without the server's configuration file. They must
+// still use the server's lesson directory.
 func TestLessonsCommandsUseServersDirectory(t *testing.T) {
 	t.Parallel()
 	runtimeDir, work, project := t.TempDir(), t.TempDir(), t.TempDir()
@@ -69,21 +70,21 @@ func TestLessonsCommandsUseServersDirectory(t *testing.T) {
 	}
 	stdout, stderr, code := runIn(t, project, env, "lessons", "new", "ask-first", "--keyword", "push it", "--advice", "Ask the user first.")
 	if code != 0 || !strings.Contains(stderr, "using the lessons in "+lessons+" (your running server's)") {
-		t.Errorf("lessons new: got exit code %d, want 0 and the server's lesson directory\n%s%s", code, stdout, stderr)
+		t.Errorf("lessons new: got exit code %d, want exit code 0 and a message with the server's lesson directory:\n%s%s", code, stdout, stderr)
 	}
 	if _, err := os.Stat(filepath.Join(lessons, "ask-first.md")); err != nil {
-		t.Errorf("new lesson in the server's directory: %v", err)
+		t.Errorf("file of the new lesson in the server's directory: got error %v, want the file", err)
 	}
 	for _, args := range [][]string{{"list"}, {"show", "ask-first"}, {"list", "--config", config}} {
 		if stdout, stderr, code = runIn(t, project, env, append([]string{"lessons"}, args...)...); code != 0 || !strings.Contains(stdout, "ask-first") {
-			t.Errorf("lessons %v: got exit code %d, want 0 and ask-first\n%s%s", args, code, stdout, stderr)
+			t.Errorf("lessons %v: got exit code %d, want exit code 0 and a message with ask-first:\n%s%s", args, code, stdout, stderr)
 		}
 	}
 	if stdout, stderr, code = runIn(t, project, env, "run", "--config", config, "--", "sh", "-c", "echo $PRECEPT_URL"); code != 0 || strings.TrimSpace(stdout) != run.DataURL {
-		t.Errorf("run --config: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, stdout, run.DataURL, stderr)
+		t.Errorf("run --config: got exit code %d, PRECEPT_URL %q, want exit code 0 and the URL %s\n%s", code, stdout, run.DataURL, stderr)
 	}
 	if stdout, stderr, code = runIn(t, project, env, "check", "--config", config); code != 0 || !strings.Contains(stderr, filepath.Join(project, "bank")+" does not exist") {
-		t.Errorf("check --config in another folder: got exit code %d, want 0 and a note that ./bank does not exist there\n%s%s", code, stdout, stderr)
+		t.Errorf("check --config in a folder without ./bank: got exit code %d, want exit code 0 and a note that ./bank does not exist:\n%s%s", code, stdout, stderr)
 	}
 	if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
 		t.Errorf("files in the project: got %v, error %v, want none", entries, err)
@@ -95,7 +96,7 @@ func TestLessonsCommandsUseServersDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if stdout, stderr, code = runIn(t, project, env, "lessons", "list"); code != 0 || !strings.Contains(stderr, "your running server uses the lessons in "+lessons) {
-		t.Errorf("lessons list in a folder with lessons: got exit code %d, want 0 and the server's lesson directory\n%s%s", code, stdout, stderr)
+		t.Errorf("lessons list in a folder that has lessons: got exit code %d, want exit code 0 and a message with the server's lesson directory:\n%s%s", code, stdout, stderr)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -118,7 +119,7 @@ func TestRunIgnoresDeadServersRunFile(t *testing.T) {
 	}
 	_, stderr, code := runIn(t, t.TempDir(), []string{"XDG_RUNTIME_DIR=" + runtimeDir, "XDG_DATA_HOME=" + dataHome}, "run", "--upstream", "http://127.0.0.1:9/v1", "--", "true")
 	if code != 0 || !strings.Contains(stderr, "no server is running, so this command starts one: upstream http://127.0.0.1:9/v1") {
-		t.Errorf("run: got exit code %d, want 0 and \"this command starts one\"\n%s", code, stderr)
+		t.Errorf("run with an outdated run file: got exit code %d, want exit code 0 and a message with \"this command starts one\":\n%s", code, stderr)
 	}
 }
 
@@ -148,7 +149,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	})
 	out, stderr, code := runIn(t, data, nil, "export", "--data-dir", data)
 	if code != 0 || out != "" || !strings.Contains(stderr, openSessions) || !strings.Contains(stderr, closeTime+" The export contains no samples from open sessions.") {
-		t.Errorf("export: got exit code %d, output %q, standard error %q, want 0, no output and a note about the open session", code, out, stderr)
+		t.Errorf("export: got exit code %d, output %q, standard error %q, want exit code 0, no output, and a note about the open session", code, out, stderr)
 	}
 }
 
@@ -166,6 +167,6 @@ func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
 		return strings.Contains(out, "Sessions: 1 closed, 1 in the experiment, 0 excluded\n") && strings.Contains(out, "in the experiment: 0 treated, 0 control, 1 without a match; with a reward: 0\n")
 	})
 	if strings.Contains(stderr, "no closed and no open sessions") {
-		t.Errorf("report on one closed session: got message %q, want no \"no closed and no open sessions\"", stderr)
+		t.Errorf("report on one closed session: got message %q, want a message without \"no closed and no open sessions\"", stderr)
 	}
 }

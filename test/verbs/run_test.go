@@ -17,8 +17,9 @@ import (
 	"precept/test/harness"
 )
 
-// TestAgent is the agent in the tests of `precept run`. The agent reads OPENAI_BASE_URL and sends the text in
-// AGENT_TEXT twice. With AGENT_WAITS the agent then waits for a signal; with AGENT_FAILS it exits with code 7.
+// TestAgent is not a test, but the agent that the tests of `precept run` start. The agent sends the message in
+// AGENT_TEXT twice to the server in OPENAI_BASE_URL. If AGENT_WAITS is set, the agent then waits for a signal. If
+// AGENT_FAILS is set, it exits with code 7.
 func TestAgent(t *testing.T) {
 	text := os.Getenv("AGENT_TEXT")
 	if text == "" {
@@ -40,7 +41,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// runIn runs a precept command in dir, with additional environment variables.
+// runIn runs a precept command in dir. It adds env to the environment variables.
 func runIn(t *testing.T, dir string, env []string, args ...string) (out, stderr string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
@@ -54,7 +55,7 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (out, stderr 
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// --record adds the verifier's failure to AGENT.md.
+// The flag --record makes precept run add the failures that the verifier found to the file AGENT.md.
 func TestRunRatesAgentSession(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	self, err := os.Executable()
@@ -88,7 +89,7 @@ func TestRunRatesAgentSession(t *testing.T) {
 				t.Errorf(`AGENT.md = %q, want "F401 unused thing" and "**Intent ID:** ci-42"`, string(b))
 			}
 			if _, err := os.Stat(filepath.Join(dataDir, "run.json")); (err == nil) != running {
-				t.Errorf("run.json after the run: got error %v, want a file only with a running server", err)
+				t.Errorf("run.json after the run: got error %v, want the file if a server is running, and otherwise no file", err)
 			}
 			if !strings.Contains(stderr, "(joined)") {
 				t.Errorf("standard error = %q, want \"(joined)\", the status of feedback on a known session", stderr)
@@ -140,14 +141,14 @@ func TestRunFlagRatesAllAgentSessions(t *testing.T) {
 	args := append(append([]string{"run"}, flags...), "--data-dir", dataDir, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestAgent$")
 	out, stderr, code := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, args...)
 	if code != 0 || !strings.Contains(stderr, "the verifier failed; the result was posted for run ci-7 (joined)") {
-		t.Fatalf(`precept run: got exit code %d, output %q, standard error %q, want 0 and standard error with "the verifier failed; the result was posted for run ci-7 (joined)"`, code, out, stderr)
+		t.Fatalf(`precept run: got exit code %d, output %q, standard error %q, want exit code 0 and a standard error with "the verifier failed; the result was posted for run ci-7 (joined)"`, code, out, stderr)
 	}
 	checkVerdict(t, dir, dataDir)
 	out, _, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", dataDir)
 	if n := strings.Count(out, `"run":"ci-7"`); n == 0 || n != strings.Count(out, "\n") {
-		t.Errorf("export --format experiment = %s, want at least one line, and the run ci-7 in each line", out)
+		t.Errorf("export --format experiment = %s, want at least one line, each with the run ci-7", out)
 	}
-	// The verdict reaches the samples later than the exported experiment.
+	// The verifier's verdict is in the exported experiment first, and in the samples a moment later.
 	harness.Eventually(t, "the verdict in all samples", func() bool {
 		out, _, _ = runIn(t, dir, nil, "export", "--data-dir", dataDir)
 		n := strings.Count(out, "\n")
@@ -155,7 +156,8 @@ func TestRunFlagRatesAllAgentSessions(t *testing.T) {
 	})
 }
 
-// If all requests fail, the verifier's result does not depend on any lesson.
+// If the model answers no request successfully, no lesson can have caused the verifier's result, so precept run posts
+// no rating.
 func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	t.Cleanup(upstream.Close)
@@ -168,16 +170,17 @@ func TestRunWithoutASuccessfulReplyIsNotRated(t *testing.T) {
 		out, stderr, code := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--lessons", harness.LessonDir(t),
 			"--data-dir", filepath.Join(dir, "data"), name, "ci-9", "--json", "--verify", "true", "--", self, "-test.run", "^TestAgent$")
 		if code == 0 || !strings.Contains(stderr, "ci-9 got a successful reply, so the verifier's result is ignored") || !strings.Contains(stderr, `"status":"unanswered"`) {
-			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want a failed agent and no rating", name, code, out, stderr)
+			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want a failure, the status unanswered, and a note that the verifier's result is ignored", name, code, out, stderr)
 		}
 	}
 	_, stderr, _ := runIn(t, dir, []string{"AGENT_TEXT=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--data-dir", filepath.Join(dir, "data"), "--", self, "-test.run", "^TestAgent$")
 	if strings.Contains(stderr, "sent no request") {
-		t.Errorf("precept run with an agent that sent a request: standard error %q, want no note about a missing request", stderr)
+		t.Errorf("precept run with an agent that sent a request: standard error %q, want no note that the agent sent no request", stderr)
 	}
 }
 
-// checkVerdict waits until a session or run has closed with the reward 0 and a verifier's verdict.
+// checkVerdict waits until a session or a run has closed. It then checks that the reward is 0 and that it comes from a
+// verifier.
 func checkVerdict(t *testing.T, dir, dataDir string) {
 	t.Helper()
 	harness.Eventually(t, "a closed session or run with the verifier's verdict", func() bool {
@@ -216,10 +219,10 @@ func TestRunForwardsSignals(t *testing.T) {
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
-		t.Errorf("precept run after SIGTERM: got exit code %d, output %q, want 143", code, out.String())
+		t.Errorf("precept run after SIGTERM: got exit code %d, output %q, want exit code 143", code, out.String())
 	}
 	if _, err := os.Stat(marker); err == nil {
-		t.Error("the verifier ran although a signal stopped the agent")
+		t.Error("after a signal stopped the agent: the verifier ran, want no verification")
 	}
 }
 
@@ -235,7 +238,7 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	for _, tc := range []struct {
 		args string
 		code int
-		out  string // part of the output; "parked" is the status of feedback on an unknown session
+		out  string // part of the output; "parked" is the status of feedback on a session that the server has not seen
 	}{
 		{"--session ci-1 --score 0.7 --rater ci --comment good --id one", 0, ""},
 		{"--session ci-1 --approve", 0, ""},
@@ -256,16 +259,16 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	} {
 		out, stderr, code := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(tc.args)...)...)
 		if code != tc.code || !strings.Contains(out, tc.out) || code != 0 && stderr == "" {
-			t.Errorf("feedback %s: got exit code %d, output %s, standard error %s, want %d, an output with %q, and an error message if the command fails", tc.args, code, out, stderr, tc.code, tc.out)
+			t.Errorf("feedback %s: got exit code %d, output %s, standard error %s, want exit code %d, an output with %q, and if the command fails, an error message", tc.args, code, out, stderr, tc.code, tc.out)
 		}
 	}
 	_, stderr, code := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")
 	if code != 1 || !strings.Contains(stderr, "precept serve") {
-		t.Errorf(`feedback without a server: got exit code %d, standard error %q, want 1 and "precept serve"`, code, stderr)
+		t.Errorf(`feedback without a server: got exit code %d, standard error %q, want exit code 1 and a message with "precept serve"`, code, stderr)
 	}
 	_, stderr, code = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.DataURL, "--approve")
 	if code != 0 {
-		t.Errorf("feedback with PRECEPT_SESSION: got exit code %d, standard error %q, want 0", code, stderr)
+		t.Errorf("feedback on the session in PRECEPT_SESSION: got exit code %d, standard error %q, want exit code 0", code, stderr)
 	}
 }
 

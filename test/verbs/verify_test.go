@@ -90,7 +90,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 			t.Fatal(err)
 		}
 		ready := make([]byte, len("ready\n"))
-		if _, err := io.ReadFull(out, ready); err != nil { // verify forwards the output while the command runs
+		if _, err := io.ReadFull(out, ready); err != nil { // the output must arrive while the command is still running
 			t.Fatal(err)
 		}
 		if err := cmd.Process.Signal(tc.sig); err != nil {
@@ -102,7 +102,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 			t.Errorf("verify %s: got exit code %d, want %d", tc.script, got, tc.code)
 		}
 		if _, err := os.Stat(filepath.Join(dir, "AGENT.md")); err == nil {
-			t.Errorf("verify %s: AGENT.md exists after a signal", tc.script)
+			t.Errorf("verify %s: after a signal, AGENT.md exists, want no file", tc.script)
 		}
 	}
 }
@@ -123,7 +123,7 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 		err = background.Kill()
 	}
 	if code != 5 || err != nil {
-		t.Errorf("verify: got exit code %d, want 5; kill the background process: got error %v, want none", code, err)
+		t.Errorf("verify with a background process: got exit code %d, want 5; killing the background process: got error %v, want none", code, err)
 	}
 	var v struct {
 		ExitCode int   `json:"exit_code"`
@@ -138,18 +138,19 @@ func TestVerifyReportsUnrecordedFailures(t *testing.T) {
 	ledger := filepath.Join(t.TempDir(), "AGENT.md")
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
 	if _, err := os.Stat(ledger); code != 2 || !strings.Contains(stderr, "`make -f /dev/null test` did not run") || err == nil {
-		t.Errorf("verify with a missing target: got exit code %d, standard error %q, ledger error %v, want 2, a note that the command did not run, and no ledger", code, stderr, err)
+		t.Errorf("verify with a missing make target: got exit code %d, standard error %q, error %v for the ledger file, want exit code 2, a note that the command did not run, and no ledger file", code, stderr, err)
 	}
 	if err := os.WriteFile(ledger, []byte("# Agent\n"), 0o444); err != nil { //nolint:gosec // a file without secrets
 		t.Fatal(err)
 	}
 	_, stderr, code = harness.RunCommand(t, "", "verify", "--ledger-file", ledger, "--", "sh", "-c", "echo boom; exit 3")
 	if code != 3 || !strings.Contains(stderr, "AGENT.md was not changed: ") || !strings.Contains(stderr, "is read-only") {
-		t.Errorf("verify with a read-only ledger: got exit code %d, standard error %q, want 3 and a note that the ledger is read-only", code, stderr)
+		t.Errorf("verify with a read-only ledger: got exit code %d, standard error %q, want exit code 3 and a note that the ledger is read-only", code, stderr)
 	}
 }
 
-// If the ledger's directory is not writable, neither is the trace in the same directory.
+// verify writes the trace to the directory of the ledger. If the directory is not writable, verify prints one message
+// for both files.
 func TestVerifyReportsUnwritableDirectoryOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -157,16 +158,16 @@ func TestVerifyReportsUnwritableDirectoryOnce(t *testing.T) {
 	}
 	_, stderr, code := harness.RunCommand(t, "", "verify", "--ledger-file", filepath.Join(file, "AGENT.md"), "--", "sh", "-c", "echo boom; exit 3")
 	if code != 3 || strings.Count(stderr, "precept: ") != 1 || !strings.Contains(stderr, "precept: nothing was recorded: ") || strings.Count(stderr, "trace: ") != 1 {
-		t.Errorf("verify with an unwritable ledger directory: got exit code %d, standard error %q, want 3 and one line that says \"nothing was recorded\" and names the trace", code, stderr)
+		t.Errorf("verify with an unwritable ledger directory: got exit code %d, standard error %q, want exit code 3 and a single line that contains \"nothing was recorded\" and names the trace", code, stderr)
 	}
 }
 
-// The printed command changes to the directory first, because the configuration names ./lessons, relative to the
-// working directory.
+// The command that init prints changes to the project directory first, because the configuration names ./lessons, a
+// path relative to the working directory.
 func TestInitPrintsServeCommand(t *testing.T) {
 	for dir, want := range map[string]string{".": "    precept serve --config precept.yaml\n", "my proj": "    cd 'my proj' && precept serve --config precept.yaml\n"} {
 		if out, stderr, code := harness.RunCommand(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {
-			t.Errorf("init --dir %q: got exit code %d, output %q, standard error %q, want 0 and the line %q", dir, code, out, stderr, want)
+			t.Errorf("init --dir %q: got exit code %d, output %q, standard error %q, want exit code 0 and the line %q", dir, code, out, stderr, want)
 		}
 	}
 }
