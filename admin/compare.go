@@ -39,7 +39,7 @@ type ComparedMeasure struct {
 }
 
 // Estimate is a mean with a 95% interval. The interval has this confidence for a single look only, not for repeated
-// looks at growing data. With fewer than 10 sessions, the interval is null.
+// looks while sessions are added. With fewer than 10 sessions, the interval is null.
 type Estimate struct {
 	Sessions int      `json:"sessions"` // sessions with a known value; for success, all sessions of a run count as one
 	Mean     *float64 `json:"mean"`

@@ -21,5 +21,5 @@ const (
 )
 
 // Events returns a session's events in order. A call is one event, even if later requests repeat the call. A user event
-// holds the person's own words, without the blocks that agents add.
+// holds the user's own words, without the blocks that agents add.
 func (s *Session) Events() []Event { return s.history().events }

@@ -12,7 +12,7 @@ import (
 type Message struct {
 	Role     string // system, tools, user, assistant, call or result
 	Text     string // the part's text; for a result, the tool's output
-	UserText string // the person's own words, without the blocks that agents add
+	UserText string // the user's own words, without the blocks that agents add
 	Call     Call   // the call; for a result, the answered call, or only the call's id
 	IsError  int8   // result: +1 error, -1 success, 0 no flag
 }
