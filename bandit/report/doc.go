@@ -4,7 +4,7 @@
 //
 //   - A pick is a lesson chosen for a session. It is then withheld with probability epsilon, and otherwise injected. A
 //     pick is closed or rewarded if the session is.
-//   - A pick's z is its term in the effect; a centre is a reward expected before the random assignment.
+//   - A pick's z is what the pick adds to the effect; a centre is a reward expected before the random assignment.
 //   - A claim is the verdict "helps" or "harms".
 //   - Reporting means which sessions have a reward, and which tier (kind of source) the reward comes from.
 //   - An e-value is evidence against a hypothesis. If the hypothesis is true, the e-value's mean is at most 1 at every

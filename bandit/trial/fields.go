@@ -14,7 +14,7 @@ const (
 	FieldRewarded = "told" // global: sessions with a reward
 )
 
-// All further fields. y is a session's reward, off is Pick.Offset, and z is the session's term in the effect.
+// All further fields. y is a session's reward, off is Pick.Offset, and z is what the session adds to the effect.
 const (
 	fS1, fS0         = "s1", "s0"  // global, dated: rewards in treated and in control sessions
 	fN               = "n"         // dated: randomised sessions with a reward
