@@ -78,7 +78,7 @@ func TestConversationAboveLimitKeepsBlock(t *testing.T) {
 						f.send(t, "POST", path, header, sent)
 						got := string(up.lastRequest(t).body)
 						if strings.Count(got, "- [one]") != 1 {
-							t.Fatalf("turn %d (%d bytes): got %d blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
+							t.Fatalf("turn %d (%d bytes): the upstream got %d lesson blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
 						}
 						if unclosed := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(unclosed, before) {
 							t.Fatalf("turn %d: the upstream got\n%.600s\nwant it to begin with the previous turn's body:\n%.600s", n, unclosed, before)
@@ -132,7 +132,7 @@ func TestCompressedConversationAboveLimitKeepsBlock(t *testing.T) {
 	for ; n < 3; n++ {
 		f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, gzipped(`{"messages":[`+list+`]}`))
 		if got := string(up.lastRequest(t).body); strings.Count(got, "- [one]") != 1 {
-			t.Fatalf("turn %d: got %d blocks, want 1", n, strings.Count(got, "- [one]"))
+			t.Fatalf("turn %d: the upstream got %d lesson blocks, want 1", n, strings.Count(got, "- [one]"))
 		}
 		list += turnItems(chatPath, n, 9000)
 	}

@@ -17,7 +17,7 @@ type historyItem struct {
 // apiAgent is a scripted agent for any API. Like a real agent, it never sees the text that precept inserts.
 type apiAgent struct {
 	api     string // chat, responses, messages
-	claude  bool   // the body is formatted by formatAsClaudeCode
+	claude  bool   // whether formatAsClaudeCode formats the body
 	stream  bool
 	extra   obj // additional body members
 	history []historyItem

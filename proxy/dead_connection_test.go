@@ -112,7 +112,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	}
 	relay.silentUntil.Store(1)
 	if err := <-ended; err == nil {
-		t.Error("the client got a complete stream, want a broken one")
+		t.Error("the client got a complete stream, want a stream that ends with an error")
 	}
 	f.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
 	if n := relay.accepted.Load(); n != 2 {
@@ -160,6 +160,6 @@ func TestUpstreamResetIsNotReportedAsMalformed(t *testing.T) {
 	defer res.Body.Close() //nolint:errcheck // only read
 	body, _ := io.ReadAll(res.Body)
 	if res.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "cancelled the request") {
-		t.Errorf("got status %d, body %s, want status 502 and a body with \"cancelled the request\"", res.StatusCode, body)
+		t.Errorf("the upstream resets the stream: got status %d, body %s, want status 502 and a body with \"cancelled the request\"", res.StatusCode, body)
 	}
 }

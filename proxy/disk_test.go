@@ -18,7 +18,7 @@ func checkNotOnDisk(t *testing.T, f *fixture, texts ...string) {
 		b, err := os.ReadFile(path)
 		for _, text := range texts {
 			if bytes.Contains(b, []byte(text)) {
-				t.Errorf("file %s contains %q", filepath.Base(path), text)
+				t.Errorf("file %s on disk contains %q, want no such text", filepath.Base(path), text)
 			}
 		}
 		return err

@@ -51,7 +51,7 @@ func TestEarlyResponseReachesSendingClient(t *testing.T) {
 				c := dial(t, startProxy(t, u.url))
 				_, _ = io.WriteString(c, tc.head+tc.sent)
 				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
-					t.Errorf("got %+v, want status 413, body \"big\" and a header X-Own", s)
+					t.Errorf("early response: the client got %+v, want status 413, body \"big\" and a header X-Own", s)
 				}
 				_, _ = io.WriteString(c, "\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
 				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.requests.Load() != 1 {
@@ -78,7 +78,7 @@ func TestRefusalIsSentBeforeBody(t *testing.T) {
 			c := dial(t, startProxy(t, up.URL, "limits.body_bytes=1MiB"))
 			_, _ = io.WriteString(c, tc.head)
 			if s := readReply(c.Reader, "POST"); s.status != tc.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
-				t.Errorf("got %+v, want status %d, no interim response and a body with \"precept_error\"", s, tc.status)
+				t.Errorf("the client got %+v, want status %d, no interim response and a body with \"precept_error\"", s, tc.status)
 			}
 		})
 	}
@@ -136,7 +136,7 @@ func TestExpectIsForwardedToUpstream(t *testing.T) {
 		}
 		// net/http may wait for a refused request's body, to keep the connection open.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
-			t.Errorf("got %+v, want status %d and, for status 200, body \"hello\"", s, status)
+			t.Errorf("request with Expect: the client got %+v, want status %d and, for status 200, body \"hello\"", s, status)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestExpectIsForwardedToUpstream(t *testing.T) {
 // A body that stalls for limits.client_write_timeout gets a 408. A slow body and an idle connection between two
 // requests are allowed.
 func TestStalledBodyEndsRequest(t *testing.T) {
-	// Each status answers a complete request: the feedback is invalid, and the upstream is down.
+	// These are the statuses for complete requests, because the feedback is invalid and the upstream is down.
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {
 			const limit = time.Minute
@@ -219,7 +219,7 @@ func TestEarlyResponseToLongBodyHasNoRace(t *testing.T) {
 		c := dial(t, base)
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+part+part)
 		if s := readReply(c.Reader, "POST"); s.status != 401 && s.status != 413 {
-			t.Errorf("got %+v, want status 401 or 413", s)
+			t.Errorf("early response to a body above limits.body_bytes: the client got %+v, want status 401 or 413", s)
 		}
 		_ = c.Close()
 	}

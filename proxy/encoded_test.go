@@ -59,7 +59,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 		encoding, _, _ := strings.Cut(name, ":")
 		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 			if got := r.Header.Get("Accept-Encoding"); got != "identity" {
-				t.Errorf("Accept-Encoding = %q, want \"identity\"", got)
+				t.Errorf("the upstream got Accept-Encoding %q, want \"identity\"", got)
 			}
 			w.Header().Set("Content-Encoding", encoding)
 			for rest := reply; len(rest) > 0; rest = rest[min(50, len(rest)):] {
@@ -109,7 +109,7 @@ func TestUndecodableReplyIsForwardedAndCounted(t *testing.T) {
 			}
 			eventually(t, func() bool { return f.Options().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, f, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
-				t.Errorf("stored exchanges = %+v, want a complete one with a truncated reply", x)
+				t.Errorf("stored exchanges = %+v, want one complete exchange with a truncated reply", x)
 			}
 		})
 	}

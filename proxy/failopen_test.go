@@ -104,7 +104,7 @@ func TestPanicInDecideForwardsClientBytes(t *testing.T) {
 	f.MakeDecisionsPanic()
 	f.chat(t, http.Header{"Precept-Session": {"a"}}, alphaRequest)
 	if got := string(up.lastRequest(t).body); got != alphaRequest {
-		t.Errorf("the upstream got %s, want %s", got, alphaRequest)
+		t.Errorf("panic in decide: the upstream got %s, want the client's body %s", got, alphaRequest)
 	}
 	if n := f.counter("fail_open", "decide"); n != 1 {
 		t.Errorf("fail_open_total{step=decide} = %v, want 1", n)

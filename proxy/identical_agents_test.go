@@ -99,7 +99,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 			}
 			up.mu.Unlock()
 			if len(distinct) != n || lessons != 3*n || loops != n {
-				t.Errorf("got %d sessions, %d lessons and %d loop warnings, want %d, %d and %d", len(distinct), lessons, loops, n, 3*n, n)
+				t.Errorf("got %d sessions, %d lessons and %d loop warnings, want %d sessions, %d lessons and %d loop warnings", len(distinct), lessons, loops, n, 3*n, n)
 			}
 			m := f.Options().Metrics
 			if got := f.counter("sessions", "new"); got != n {

@@ -43,7 +43,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 				return
 			}
 			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
-				t.Errorf("got status %d, read error %v, want status 200 and no error", res.StatusCode, err)
+				t.Errorf("request in progress: got status %d, read error %v, want status 200 and no error", res.StatusCode, err)
 			}
 			_ = res.Body.Close()
 		})

@@ -38,7 +38,7 @@ func TestTooManyItemsAreForwardedUnchanged(t *testing.T) {
 		res, _ := f.send(t, "POST", tc.path, nil, tc.body)
 		unchanged := string(up.lastRequest(t).body) == tc.body
 		if unchanged != tc.uninspected || (res.Header.Get("Precept-Lessons") == "one") == tc.uninspected {
-			t.Errorf("%s: forwarded unchanged: %t, Precept-Lessons = %q, want unchanged: %t, lesson one: %t", name, unchanged, res.Header.Get("Precept-Lessons"), tc.uninspected, !tc.uninspected)
+			t.Errorf("%s: forwarded unchanged = %t, Precept-Lessons = %q, want forwarded unchanged = %t, lesson one in the header = %t", name, unchanged, res.Header.Get("Precept-Lessons"), tc.uninspected, !tc.uninspected)
 		}
 	}
 	if n := f.counter("uninspected", "items"); n != 9 {

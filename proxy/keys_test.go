@@ -55,11 +55,11 @@ func checkErrorFormat(t *testing.T, path string, body []byte) {
 		return
 	}
 	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
-		t.Errorf("%s: error = %s, want the error format of the API with this path", path, body)
+		t.Errorf("%s: error = %s, want the error format of the API at this path", path, body)
 	}
 }
 
-// The upstream gets the upstream_key instead of the client's key.
+// If a client key has an upstream_key, precept sends this key to the upstream instead of the client's key.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, keySettings(t))

@@ -34,7 +34,7 @@ func TestHandlerPanicEndsRequest(t *testing.T) {
 		b, err := io.ReadAll(res.Body)
 		_ = res.Body.Close()
 		if res.StatusCode != want || (err == nil) != (path == "/early") || path == "/early" && (!strings.Contains(string(b), "precept_error") || res.Header.Get("Retry-After") == "") {
-			t.Errorf("%s: got status %d, headers %v, body %q, read error %v, want status %d, and for /early a precept_error with Retry-After, for /late a read error", path, res.StatusCode, res.Header, b, err, want)
+			t.Errorf("%s: got status %d, headers %v, body %q, read error %v, want status %d, and for /early a precept_error with Retry-After, and for /late a read error", path, res.StatusCode, res.Header, b, err, want)
 		}
 	}
 	if n := f.counter("fail_open", "handler"); n != 2 {

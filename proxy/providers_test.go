@@ -100,7 +100,7 @@ func TestAzureDeploymentIsStoredAsModel(t *testing.T) {
 	f.send(t, "POST", "/openai/deployments/our-gpt/chat/completions?api-version=1", http.Header{"Precept-Session": {"azure"}}, `{"messages":[{"role":"user","content":"Hello"}]}`)
 	list := defaultTenantExchanges(t, f, "azure")
 	if len(list) != 1 || list[0].Model != "our-gpt" {
-		t.Errorf("got exchanges %+v, want one with model our-gpt", list)
+		t.Errorf("got stored exchanges %+v, want one with model our-gpt", list)
 	}
 }
 
@@ -141,6 +141,6 @@ func TestUnknownProviderPathIsLoggedOnce(t *testing.T) {
 		target.WarnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
 	}
 	if n := strings.Count(log.String(), "correct the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
-		t.Errorf("got %d log lines with a remedy, want one, with the path at the provider: %s", n, &log)
+		t.Errorf("got %d log lines with a remedy, want one line, which contains the path at the provider; log: %s", n, &log)
 	}
 }

@@ -160,7 +160,7 @@ func TestResultJudgementsGiveSameSamples(t *testing.T) {
 		}
 	})
 	if storedResults.Load() < 20 || failed.Load() < 5 {
-		t.Errorf("got stored judgements on %d results, %d of them errors, want at least 20 and 5", storedResults.Load(), failed.Load())
+		t.Errorf("got stored judgements on %d results, %d of them errors, want at least 20 results and 5 errors", storedResults.Load(), failed.Load())
 	}
 }
 

@@ -25,7 +25,7 @@ func TestConversationObjectKeepsSession(t *testing.T) {
 		blocks += strings.Count(string(s.body), "[one]")
 	}
 	if len(up.requests) != 5 || blocks != 1 {
-		t.Errorf("the upstream got %d requests with %d blocks, want 5 with 1 block", len(up.requests), blocks)
+		t.Errorf("the upstream got %d requests with %d lesson blocks in total, want 5 requests with 1 block", len(up.requests), blocks)
 	}
 }
 

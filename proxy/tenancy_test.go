@@ -83,7 +83,7 @@ func TestSingleTenancyHasOneTenant(t *testing.T) {
 	}
 	got := storedExchanges(t, f, "shared")
 	if len(got) != 1 || len(got["default"]) != 2 {
-		t.Errorf("got stored exchanges for %d tenants, %d for the default tenant, want 1 and 2", len(got), len(got["default"]))
+		t.Errorf("got stored exchanges for %d tenants, and %d exchanges for the default tenant, want 1 tenant and 2 exchanges", len(got), len(got["default"]))
 	}
 }
 

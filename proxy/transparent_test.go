@@ -468,7 +468,7 @@ func TestRefusedRequests(t *testing.T) {
 	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	res, body := f.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
 	if res.StatusCode != 413 || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("body above limits.body_bytes: got status %d, body %s, want 413 with precept_error", res.StatusCode, body)
+		t.Errorf("body above limits.body_bytes: got status %d, body %s, want status 413 and a body with precept_error", res.StatusCode, body)
 	}
 	res, _ = f.send(t, "GET", "/v1/responses", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"x"}}, "")
 	if res.StatusCode != http.StatusUpgradeRequired {
@@ -485,7 +485,7 @@ func TestRefusedRequests(t *testing.T) {
 		t.Errorf("CONNECT: status line = %q, want status 405", line)
 	}
 	if up.requestCount() != 0 {
-		t.Errorf("the upstream got %d requests, want 0", up.requestCount())
+		t.Errorf("after three refused requests: the upstream got %d requests, want 0", up.requestCount())
 	}
 }
 
@@ -494,7 +494,7 @@ func TestUnresponsiveUpstreamCausesGatewayTimeout(t *testing.T) {
 	f := newFixture(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
 	res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("unresponsive upstream: got status %d, body %s, want 504 with precept_error", res.StatusCode, body)
+		t.Errorf("unresponsive upstream: got status %d, body %s, want status 504 and a body with precept_error", res.StatusCode, body)
 	}
 }
 

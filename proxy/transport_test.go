@@ -164,7 +164,7 @@ func TestTLSHandshakeTimeoutNamesHandshake(t *testing.T) {
 	f.transport().TLSHandshakeTimeout = time.Millisecond
 	res, text := f.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(text), "TLS handshake") {
-		t.Errorf("got status %d, body %s, want status 504 and a body with \"TLS handshake\"", res.StatusCode, text)
+		t.Errorf("the upstream does not answer the TLS handshake: got status %d, body %s, want status 504 and a body with \"TLS handshake\"", res.StatusCode, text)
 	}
 }
 

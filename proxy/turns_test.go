@@ -212,7 +212,7 @@ func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 		}
 	}
 	if loops != 1 || complete != 3 {
-		t.Errorf("got %d loops and %d complete exchanges, want 1 and 3", loops, complete)
+		t.Errorf("got %d loops and %d complete exchanges, want 1 loop and 3 complete exchanges", loops, complete)
 	}
 }
 

@@ -97,7 +97,7 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 			got := sendBytes(t, preceptURL, method, bytes)
 			if tc.wantPart != "" {
 				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), tc.wantPart) {
-					t.Errorf("got %+v, want a status and body with %q", got, tc.wantPart)
+					t.Errorf("the client got %+v, want a status and body with %q", got, tc.wantPart)
 				}
 				return
 			}
@@ -111,7 +111,7 @@ func TestUnusualRequestsMatchReverseProxy(t *testing.T) {
 			}
 			got.header = ref.header // contains the body length
 			if fmt.Sprint(got) != fmt.Sprint(ref) {
-				t.Errorf("got %+v, want ReverseProxy's response: %+v", got, ref)
+				t.Errorf("the client got %+v, want the same response as from ReverseProxy, %+v", got, ref)
 			}
 		})
 	}

@@ -127,7 +127,7 @@ func checkSameReply(t *testing.T, name, want string, got clientReply, sendPlain 
 		ref.interim = nil
 	}
 	if fmt.Sprintf("%.2000q", fmt.Sprint(got)) != fmt.Sprintf("%.2000q", fmt.Sprint(ref)) {
-		t.Errorf("%s: got %.500s\nwant ReverseProxy's response: %.500s", name, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
+		t.Errorf("%s: got %.500s\nwant the same response as from ReverseProxy, %.500s", name, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", ref))
 	}
 }
 

@@ -40,7 +40,7 @@ func TestStoredLoopWarningIsRedacted(t *testing.T) {
 	}
 	for _, value := range []string{secret, email} {
 		if at := strings.Index(string(row.Data), value); at >= 0 {
-			t.Errorf("stored session contains %q: %s", value, row.Data[max(0, at-120):at+len(value)])
+			t.Errorf("stored session contains the secret or address %q at the end of this part: %s", value, row.Data[max(0, at-120):at+len(value)])
 		}
 	}
 }

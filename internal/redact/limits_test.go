@@ -144,7 +144,7 @@ func TestReplacementsAreCountedByKindUntilDrained(t *testing.T) {
 		t.Errorf(`Counts = %q, want "map[card:1 email:3 ip:1]"`, got)
 	}
 	if got := fmt.Sprint(r.DrainCounts()); got != "map[card:1 email:3 ip:1]" || r.Counts() != nil {
-		t.Errorf(`DrainCounts = %q, then Counts = %v, want "map[card:1 email:3 ip:1]", none`, got, r.Counts())
+		t.Errorf(`DrainCounts = %q, want "map[card:1 email:3 ip:1]"; Counts afterwards = %v, want none`, got, r.Counts())
 	}
 	if got := r.Text("c@d.io e@f.io"); got != "[REDACTED:email:2] [REDACTED:email:3]" {
 		t.Errorf("after DrainCounts: Text = %s, want [REDACTED:email:2] [REDACTED:email:3]", got)

@@ -230,7 +230,7 @@ func TestBuildReturnsTaskSamples(t *testing.T) {
 	}
 	intent, dialog, fix := got[0], got[1], got[2]
 	if intent.Input["raw_request_summary"] != "Run the tests" || intent.Output["final_intent_summary"] != "Pushed." || intent.Input["dialog_turns_count"] != 2 {
-		t.Errorf("got intent %v -> %v, want the first user message, the last reply and 2 dialog turns", intent.Input, intent.Output)
+		t.Errorf("got intent with input %v and output %v, want the first user message, the last reply and 2 dialog turns", intent.Input, intent.Output)
 	}
 	if intent.Output["tool_calls"] != 2 || intent.Output["failed_calls"] != 1 {
 		t.Errorf("got intent output %v, want 2 tool calls and 1 failed call", intent.Output)
@@ -246,7 +246,7 @@ func TestBuildReturnsTaskSamples(t *testing.T) {
 		t.Errorf("got dialog %v, want \"Now push\" at turn 4", dialog.Input)
 	}
 	if fix.Input["error"] != "error: unknown command tst" || fix.Output["corrected_call"].(map[string]any)["arguments"] != `{"command":"npm test"}` {
-		t.Errorf("got correction %v -> %v, want the npm tst error and the npm test call", fix.Input, fix.Output)
+		t.Errorf("got correction with input %v and output %v, want the npm tst error and the npm test call", fix.Input, fix.Output)
 	}
 	for _, s := range got {
 		if err := validateSample(s); err != nil {

@@ -143,7 +143,7 @@ func TestPlanOptimizationHasRatingAndRepeatedCalls(t *testing.T) {
 			got += fmt.Sprint(c["arguments"], c["count"], " ")
 		}
 		if got != "b3 a2 " || fmt.Sprint(x.Input["reasons"]) != "[loop]" || x.Input["model_ms"] != 8000 {
-			t.Errorf("got repeated calls %s, reasons %v, model_ms %v, want b3 a2, [loop], 8000", got, x.Input["reasons"], x.Input["model_ms"])
+			t.Errorf("got repeated calls %s, reasons %v, model_ms %v, want repeated calls b3 a2, reasons [loop], model_ms 8000", got, x.Input["reasons"], x.Input["model_ms"])
 		}
 		return
 	}

@@ -35,7 +35,7 @@ func TestSystemAndToolsRoundTrip(t *testing.T) {
 	} {
 		decoded, err := x.Encode().Decode()
 		if err != nil || string(decoded.System) != string(x.System) || string(decoded.Tools) != string(x.Tools) || len(decoded.New) != len(x.New) {
-			t.Errorf("got System %s, Tools %s, New %s, error %v, want %s, %s, %s and no error", decoded.System, decoded.Tools, decoded.New, err, x.System, x.Tools, x.New)
+			t.Errorf("got System %s, Tools %s, New %s, error %v, want System %s, Tools %s, New %s and no error", decoded.System, decoded.Tools, decoded.New, err, x.System, x.Tools, x.New)
 		}
 	}
 }

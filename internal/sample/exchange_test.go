@@ -59,7 +59,7 @@ func TestEncodeReplacesNonJSONValues(t *testing.T) {
 	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstByteMS: math.Inf(1), Model: "\xff\xfe broken"}
 	got, err := e.Encode().Decode()
 	if err != nil || got.ID != "a" || got.LatencyMS != 0 || got.FirstByteMS != 0 || got.Model != "\ufffd\ufffd broken" {
-		t.Errorf("got %+v, error %v, want no error, ID = \"a\", LatencyMS = 0, FirstByteMS = 0 and Model = \"\\ufffd\\ufffd broken\"", got, err)
+		t.Errorf("got exchange %+v, error %v, want no error, ID = \"a\", LatencyMS = 0, FirstByteMS = 0 and Model = \"\\ufffd\\ufffd broken\"", got, err)
 	}
 }
 

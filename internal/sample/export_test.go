@@ -112,7 +112,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		s.repeatedReply, s.sentItems = nil, 0 // the next request has only new items
 		s.addTurn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
-			t.Errorf(`got %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
+			t.Errorf(`got conversation %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
 		}
 	})
 	t.Run("parallel calls as items", func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		s.repeatedReply = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
 		s.addTurn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
 		if got := formatConversation(s.session.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
-			t.Errorf(`got %q, want "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done"`, got)
+			t.Errorf(`got conversation %q, want "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done"`, got)
 		}
 	})
 	t.Run("edited history", func(t *testing.T) {
@@ -133,7 +133,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		s.repeatedReply, s.sentItems = nil, 2 // the agent replaces the second question
 		s.addTurn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
 		if got := formatConversation(s.session.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
-			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
+			t.Errorf(`got conversation %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
 		}
 	})
 	t.Run("compacted history", func(t *testing.T) {
@@ -142,7 +142,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		s.repeatedReply, s.sentItems = nil, 0 // the agent replaces all items with a summary
 		s.addTurn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
 		if got := formatConversation(s.session.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
-			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)
+			t.Errorf(`got conversation %q, want "system:s | user:summary | user:two | assistant:b"`, got)
 		}
 	})
 	if got := (&sample.Session{}).Conversation(); got != nil {

@@ -29,7 +29,7 @@ func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	add(3, 1)
 	add(2, 2) // arrives late
 	if f.Turns != 3 || f.Errors != 3 || f.Output != 60 || f.Newest != 3 {
-		t.Errorf("got %+v, want Turns = 3, Errors = 3, Output = 60 and Newest = 3", f)
+		t.Errorf("after a repeated turn: got facts %+v, want Turns = 3, Errors = 3, Output = 60 and Newest = 3", f)
 	}
 }
 

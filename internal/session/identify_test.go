@@ -81,10 +81,10 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 			}
 			c := session.Identify(h, path, requestWithHints(hints))
 			if c.Session != w.name || c.Namespace != w.namespace || c.Method != w.method {
-				t.Errorf("got Session = %q, Namespace = %q, Method = %q, want Session = %q, Namespace = %q, Method = %q", c.Session, c.Namespace, c.Method, w.name, w.namespace, w.method)
+				t.Errorf("request %d: got Session = %q, Namespace = %q, Method = %q, want Session = %q, Namespace = %q, Method = %q", i, c.Session, c.Namespace, c.Method, w.name, w.namespace, w.method)
 			}
 			if c.Previous != "resp_1" {
-				t.Errorf("got Previous = %q, want resp_1", c.Previous)
+				t.Errorf("request %d: got Previous = %q, want resp_1", i, c.Previous)
 			}
 		})
 	}
@@ -174,7 +174,7 @@ func TestTagsAreBounded(t *testing.T) {
 	}
 	const limit = 32
 	if got := session.Identify(http.Header{"Precept-Tags": lines}, "/v1", nil).Tags; len(got) != limit || !slices.Equal(got, lines[:limit]) {
-		t.Errorf("got %d tags, want the first %d", len(got), limit)
+		t.Errorf("1,000 tags in the request: got %d tags, want the first %d", len(got), limit)
 	}
 }
 

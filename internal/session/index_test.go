@@ -46,7 +46,7 @@ func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 		}
 	}
 	if len(keys) != 8 {
-		t.Errorf("got %d different keys for 2 tenants, 2 credentials and 2 items, want 8", len(keys))
+		t.Errorf("got %d different keys for all combinations of 2 tenants, 2 credentials and 2 items, want 8", len(keys))
 	}
 	for key, want := range map[string]bool{
 		"c:call_1": true, "t:0123456789abcdef": true, "r:resp_1": false, "c:toolu_01A09q90qw90lq917835lq9": false,

@@ -201,7 +201,7 @@ func TestTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
 	row, fields := mustRow(t, r)
 	thread, _ := fields["thread"].(map[string]any)
 	if r.IsFullyOptedOut() || !r.HasVisibleTurn() || thread["list_hash"] == nil || thread["first_words"] == nil {
-		t.Errorf("got IsFullyOptedOut = %v, HasVisibleTurn = %v, row %s, want false, true, and list_hash and first_words in the row", r.IsFullyOptedOut(), r.HasVisibleTurn(), row.Data)
+		t.Errorf("got IsFullyOptedOut = %v, HasVisibleTurn = %v, row %s, want IsFullyOptedOut = false, HasVisibleTurn = true, and list_hash and first_words in the row", r.IsFullyOptedOut(), r.HasVisibleTurn(), row.Data)
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.IsFullyOptedOut() {
 		t.Error("mark with 2 items, session with 3 items: got IsFullyOptedOut = true, want false")

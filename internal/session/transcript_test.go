@@ -152,6 +152,6 @@ func TestTranscriptsAreBounded(t *testing.T) {
 		largest = max(largest, len(list))
 	}
 	if len(f.threads.transcripts.known.values) != maxTranscriptKeys || largest != maxTranscriptsPerKey {
-		t.Errorf("got %d keys and at most %d transcripts per key, want %d and %d", len(f.threads.transcripts.known.values), largest, maxTranscriptKeys, maxTranscriptsPerKey)
+		t.Errorf("got %d keys and at most %d transcripts per key, want %d keys and at most %d transcripts per key", len(f.threads.transcripts.known.values), largest, maxTranscriptKeys, maxTranscriptsPerKey)
 	}
 }
