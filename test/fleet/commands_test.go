@@ -54,7 +54,7 @@ func TestCommandsReadTheStoreInRedis(t *testing.T) {
 		t.Errorf("export with a wrong password: err = %v, want \"refuses the user or the password\"", err)
 	}
 	if text := fleet[0].Log.String(); strings.Contains(text, "canary") {
-		t.Errorf("log: got the password, want no password:\n%s", text)
+		t.Errorf("the log contains the Redis password, want no password:\n%s", text)
 	}
 }
 
@@ -137,7 +137,7 @@ func TestCheckCountsTheLessonsInRedis(t *testing.T) {
 		out, stderr, code := harness.RunCommand(t, "", append(command, args...)...)
 		if all := out + stderr; code != harness.ExitFailed || strings.Contains(all, "canary") || strings.Contains(all, "can be read,") ||
 			!strings.Contains(all, "the lessons in "+address+" cannot be read: ") || !strings.Contains(all, "start Redis, or correct store.url") {
-			t.Errorf("%s without Redis: got exit code %d, output %s, standard error %s, want %d, the Redis address, and the advice to start Redis or correct store.url", command, code, out, stderr, harness.ExitFailed)
+			t.Errorf("%s without Redis: got exit code %d, output %s, standard error %s, want exit code %d, the Redis address, and the advice to start Redis or correct store.url", command, code, out, stderr, harness.ExitFailed)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	}
 
 	if out := forget("--session", "a-"+first, "--data-dir", dir); !strings.Contains(out, "(1 session)") {
-		t.Errorf("forget next to a running server = %s, want (1 session)", out)
+		t.Errorf("forget while the server is running = %s, want (1 session)", out)
 	}
 	checkRemoved(first)
 	p.Signal(syscall.SIGTERM)
@@ -72,7 +72,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		t.Errorf("keys with the forgotten word %s: got %v, want none", third, places)
 	}
 	if _, err := os.Stat(otherDataDir); !os.IsNotExist(err) {
-		t.Errorf("precept forget created the data directory (error %v)", err)
+		t.Errorf("data directory after forget from another machine: got error %v, want no directory", err)
 	}
 	if out := forget("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "no stored data") {
 		t.Errorf("second forget = %s, want a note that the tenant has no stored data", out)
@@ -114,7 +114,7 @@ func TestForgetWarnsIfNoRedisReplicaHasTheDeletion(t *testing.T) {
 	}
 }
 
-// importCounts is the output of precept import. Fresh is the number of newly stored samples.
+// importCounts is the output of precept import. Fresh counts the samples that were not in the store before.
 type importCounts struct{ Transcripts, Exchanges, Samples, Fresh int }
 
 func TestRepeatedImportAddsNoSamples(t *testing.T) {
@@ -161,12 +161,12 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 				t.Errorf("export =\n%s\nwant [REDACTED:email:1] instead of the address", before)
 			}
 			if got := importTranscripts(t, dir, url, "--tenant", "acme"); got != firstCounts {
-				t.Errorf("another tenant's import = %+v, want %+v", got, firstCounts)
+				t.Errorf("import for a second tenant = %+v, want %+v", got, firstCounts)
 			}
 			model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "Hello."))
 			p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--store-url", url).WaitUntilReady(dir)
 			if got := importTranscripts(t, dir, url); got != repeatedCounts {
-				t.Errorf("import next to a running server = %+v, want %+v", got, repeatedCounts)
+				t.Errorf("import while the server is running = %+v, want %+v", got, repeatedCounts)
 			}
 			p.Signal(syscall.SIGTERM)
 			p.ExitCode()

@@ -31,7 +31,7 @@ var migrateTenants = flag.Int("migrate.tenants", 300, "number of idle tenants in
 func TestMigrateManyTenants(t *testing.T) {
 	const busyTenants = 100
 	server := storetest.StartRedis(t)
-	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as a release without shards wrote it
+	server.MustDo(t, "SET", "precept:{precept}:shards", "1") // as in a store that a release without shards wrote
 	fillOldLayout(t, server.URL(), *migrateTenants)
 	model := harness.RepeatingServer(t, slices.Repeat([]string{harness.ChatReply("chatcmpl-1", "One.")}, 1<<16)...)
 	dir := t.TempDir()
@@ -101,8 +101,8 @@ func TestMigrateManyTenants(t *testing.T) {
 	})
 }
 
-// fillOldLayout writes idle tenants without shards. Each tenant has a session that the report counts already, and an
-// echo. An echo is a key by which a later request finds the session.
+// fillOldLayout writes the keys of idle tenants without shards, as an older release does. Each tenant has a session
+// that the report already counts, and an echo (a key by which a later request finds the session).
 func fillOldLayout(t *testing.T, url string, tenants int) {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: 1})

@@ -68,8 +68,8 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	}
 }
 
-// hashTag returns the part in braces in a tenant's keys, as a release without shards writes it. Redis Cluster chooses
-// the node by this part.
+// hashTag returns the part in braces of a tenant's keys, as a release without shards writes it. Redis Cluster uses this
+// part to choose the node for a key.
 func hashTag(tenant string) string {
 	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant))
 	return hex.EncodeToString(sum[:8])

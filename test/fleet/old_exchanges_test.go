@@ -11,8 +11,8 @@ import (
 	"precept/test/harness"
 )
 
-// precept deletes exchanges older than learning.hot as soon as a lake (a directory with exported Parquet files) has the
-// samples. The session stays.
+// precept deletes exchanges that are older than learning.hot, as soon as a lake (a directory with exported Parquet
+// files) contains the samples. The session itself stays in the store.
 func TestOldExchangesAreDeletedAfterExportToLake(t *testing.T) {
 	t.Parallel()
 	const first, second = "heliotrope-4711", "marigold-0815"

@@ -15,8 +15,9 @@ import (
 	"precept/test/harness"
 )
 
-// Each turn immediately reaches the next replica. This replica must know the inserted lessons, because each request
-// begins with the previous request's messages, byte for byte.
+// Each turn goes to the next replica immediately after the previous turn. This replica must insert the same lessons as
+// the previous replica, so that each request to the model begins with the messages of the previous request, byte for
+// byte.
 func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -45,7 +46,8 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 			injected++
 		}
 		if identity == named {
-			// The test counts exchanges, because two turns can get the same turn number on a loaded machine.
+			// The test counts exchanges and not turns, because two turns can get the same turn number on a busy
+			// machine.
 			harness.Eventually(t, "exchanges for all turns", func() bool {
 				list, err := db.Exchanges(t.Context(), "default", sessionID(c.sender))
 				return err == nil && len(list) == turns
@@ -53,7 +55,7 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 		}
 	}
 	if injected == 0 {
-		t.Error("no session got a lesson")
+		t.Error("sessions with a lesson: got none, want at least one")
 	}
 	for _, p := range fleet {
 		p.Stop()
@@ -64,7 +66,8 @@ func TestReplicasShareSessionsBeforeTheNextTurn(t *testing.T) {
 	}
 }
 
-// One replica is down when the session is forgotten, and still has the session in the outbox.
+// When the session is forgotten, one replica is down and still has the session in its outbox. It must forget the
+// session when it starts again.
 func TestForgetReachesAllReplicas(t *testing.T) {
 	t.Parallel()
 	const word, otherWord, lateWord = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -107,7 +110,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	fleet[1].Eventually("both sessions in Redis and in the outbox", func() bool {
 		return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 && len(harness.FilesWith(harness.Dump(t, server), otherWord)) > 0 && len(harness.FilesWith(harness.Files(t, dirs[1]), word)) > 0
 	})
-	forget(word, 0, "") // the server knows the store
+	forget(word, 0, "") // without a store URL, because the running server has one
 	fleet[1].Eventually("the word to be removed from Redis and all files", func() bool { return len(filesWithWord(word)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), otherWord)) == 0 {
 		t.Error("precept forget removed another session from Redis")
@@ -117,7 +120,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 
 	server.Freeze(t)
 	sendWord(fleet[1], lateWord)
-	go func() { // a request in another session is in progress during the kill
+	go func() { // a request in a different session is in progress when the replica is killed
 		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].DataURL+"/v1/chat/completions",
 			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+lateWord+` without end."}]}`))
 		req.Header.Set("Precept-Session", "a-"+lateWord+"-again")
@@ -148,7 +151,8 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	}
 }
 
-// A replica publishes a session to Redis before the reply ends, but not if a tool call has an opted-out path.
+// A replica writes a session to Redis before the reply ends, except if a tool call in the reply contains an opted-out
+// path.
 func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const optedOutWord, learnedWord = "heliotrope-4711", "marigold-0815"
@@ -164,7 +168,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	sendWord(optedOutWord, "config/.env")
 	sendWord(learnedWord, "config/build.mk")
 	p.Eventually("the learned word to reach Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), learnedWord)) > 0 })
-	p.Stop() // a stopped process has written everything
+	p.Stop() // after it has stopped, the process has written everything
 	id := sessionID(optedOutWord)
 	for _, text := range []string{optedOutWord, string(id[:])} {
 		if left := harness.FilesWith(harness.Dump(t, server), text); len(left) > 0 {

@@ -18,7 +18,7 @@ import (
 	"precept/test/harness"
 )
 
-// balancer is a load balancer that polls /readyz and sends requests to the ready replicas in turn.
+// balancer is a load balancer that polls /readyz and distributes the requests over the ready replicas.
 type balancer struct {
 	mu        sync.Mutex
 	replicas  []string
@@ -157,7 +157,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	exchanges := harness.ExchangesInRedis(t, redis.URL())
 	harness.CheckOneExchangePerRequest(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
 	if samples != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
-		t.Errorf("Redis: got %d exchanges and %d samples, want %d each; got repeated requests %v, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
+		t.Errorf("Redis: got %d exchanges and %d samples, want %d of each; requests with several exchanges: got %v, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
 	}
 	var admitted int64
 	for i, dir := range dirs {
@@ -169,7 +169,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		fleet[i].Stop()
 	}
 	if admitted != int64(n) {
-		t.Errorf("exchanges admitted by the replicas: got %d, want %d, one per answered request", admitted, n)
+		t.Errorf("exchanges admitted by all replicas: got %d, want %d, one per answered request", admitted, n)
 	}
 	stop()
 	polling.Wait()

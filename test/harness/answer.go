@@ -9,20 +9,20 @@ import (
 	"time"
 )
 
-// answer is one model reply, with the properties of the request that the reply depends on.
+// answer is one reply of the model, together with the properties of the request that determine the reply.
 type answer struct {
-	kind             string         // API: "chat", "responses" or "messages"
+	kind             string         // the API: "chat", "responses" or "messages"
 	body             map[string]any // decoded request
 	text             string
-	stepMark         string // step marker, part of each id in a reply
+	stepMark         string // mark with the step number, part of each id in the reply
 	callID           string // "" for none
 	code             string // program for a tool that runs code; "" for other tools
 	tool             string
 	namespace        string
 	args             map[string]any
 	tokens           int    // prompt tokens, for usage
-	encryptedSummary string // opaque compaction result; "" for none
-	hang             func() // returns when the client is gone
+	encryptedSummary string // opaque result of a compaction; "" for none
+	hang             func() // waits until the client has disconnected
 }
 
 // write writes the answer in the request's API, as a stream if the request asks for one.
@@ -58,7 +58,7 @@ func (s *sse) event(name string, v any) {
 	}
 }
 
-// writeFault makes the started stream hang or break if f asks for it, and reports whether the stream has ended.
+// writeFault makes the stream hang or break if the fault f asks for it. It reports whether the stream has ended.
 func (s *sse) writeFault(f *Fault) bool {
 	if f == nil {
 		return false
@@ -142,7 +142,7 @@ func (a *answer) asksForCompaction() bool {
 	return last["type"] == "compaction_trigger"
 }
 
-// asksForSummary reports whether the last message or item is a known agent's summary prompt.
+// asksForSummary reports whether the last message or item is the prompt with which a known agent asks for a summary.
 func (a *answer) asksForSummary() bool {
 	list, _ := a.body["messages"].([]any)
 	if list == nil {

@@ -16,7 +16,8 @@ import (
 	"precept/inject/bank/banktest"
 )
 
-// RepeatingServer starts a server that answers each request with the next reply, and repeats the last reply.
+// RepeatingServer starts a server that sends the replies in order, one for each request, and then repeats the last
+// reply.
 func RepeatingServer(t *testing.T, replies ...string) *httptest.Server {
 	t.Helper()
 	next := make(chan string, len(replies))
@@ -43,8 +44,8 @@ func ChatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`, id, text)
 }
 
-// Post sends body and returns the reply's status and body. A reply without Content-Length can break off; Post then
-// returns the received part.
+// Post sends body in a POST request, and returns the status and the body of the reply. If a reply without
+// Content-Length breaks off, Post returns the part that it received.
 func Post(t *testing.T, url string, header http.Header, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
@@ -65,14 +66,15 @@ func Post(t *testing.T, url string, header http.Header, body string) (int, strin
 	return res.StatusCode, string(b)
 }
 
-// Files returns the content of every file under a directory, by path below the directory, such as /precept.db.
+// Files returns the content of every file under a directory. The keys are paths relative to the directory, such as
+// /precept.db.
 func Files(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			if os.IsNotExist(err) {
-				return nil // the file disappeared when SQLite checkpointed the log
+				return nil // SQLite deleted the file when it checkpointed the log
 			}
 			return err
 		}
@@ -99,7 +101,7 @@ func FilesWith(files map[string]string, text string) (found []string) {
 	return found
 }
 
-// Get sends a GET request with an admin token ("" for none) and returns the reply status and body.
+// Get sends a GET request with an admin token ("" for none), and returns the status and the body of the reply.
 func Get(t *testing.T, url, token string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -144,7 +146,8 @@ func SlowModel(t *testing.T) (model *httptest.Server, stop chan struct{}) {
 	return s, stop
 }
 
-// Stream starts a streamed chat completion. The channel receives the error that ended the stream, or nil.
+// Stream starts a streamed chat completion. When the stream ends, the channel receives the error, or nil if the stream
+// was complete.
 func Stream(t *testing.T, baseURL string) <-chan error {
 	t.Helper()
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)

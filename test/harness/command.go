@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// Exit codes from precept.
+// The exit codes of precept.
 const (
 	ExitOK     = 0
 	ExitFailed = 1
 	ExitMisuse = 2 // wrong command line or configuration
-	ExitCut    = 3 // stopped, and streams were cut
+	ExitCut    = 3 // the server stopped, and had to cut streams
 )
 
 // RunCommand runs a precept command in an empty directory and returns the output and exit code.
@@ -32,7 +32,8 @@ func RunCommand(t *testing.T, stdin string, args ...string) (out, stderr string,
 	return o.String(), e.String(), cmd.ProcessState.ExitCode()
 }
 
-// CommandOutput runs a precept command and returns standard output. The error contains the standard error text.
+// CommandOutput runs a precept command and returns what it wrote to standard output. The error contains what it wrote
+// to standard error.
 func CommandOutput(t *testing.T, args ...string) (out string, err error) {
 	t.Helper()
 	c := exec.CommandContext(t.Context(), "precept", args...)
@@ -56,8 +57,8 @@ func MustRun(t *testing.T, args ...string) string {
 	return out
 }
 
-// Diagnosis is the output from precept doctor --json. Admitted = Stored + Spooled (in the outbox) + Incomplete +
-// Dropped.
+// Diagnosis is the output of precept doctor --json. Spooled counts the exchanges in the outbox, and Admitted is the sum
+// of Stored, Spooled, Incomplete and Dropped.
 type Diagnosis struct {
 	OK         bool             `json:"ok"`
 	Admitted   int64            `json:"admitted"`
@@ -81,14 +82,14 @@ func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	out, stderr, code := RunCommand(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
 	var d Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitOK && code != ExitFailed || d.OK != (code == ExitOK) {
-		t.Fatalf("precept doctor: got exit code %d, decoding error %v, want JSON, and exit code 0 if ok is true, else 1\n%s%s", code, err, out, stderr)
+		t.Fatalf("precept doctor: got exit code %d, decoding error %v, want JSON, with exit code 0 if ok is true and otherwise 1\n%s%s", code, err, out, stderr)
 	}
 	sum := d.Stored + d.Spooled + d.Incomplete
 	for _, n := range d.Dropped {
 		sum += n
 	}
 	if sum != d.Admitted {
-		t.Errorf("doctor: stored + spooled + incomplete + dropped = %d, want admitted = %d: %s", sum, d.Admitted, out)
+		t.Errorf("doctor: stored + spooled + incomplete + dropped = %d, want admitted, %d; output:\n%s", sum, d.Admitted, out)
 	}
 	return d
 }

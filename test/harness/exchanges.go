@@ -16,8 +16,8 @@ import (
 	"precept/store/storetest"
 )
 
-// EndedTurns returns how many turns have ended, as counted in a data directory's outbox, or 0 if the outbox cannot be
-// read.
+// EndedTurns returns how many turns have ended, according to the outbox in a data directory. If the outbox is not
+// readable, it returns 0.
 func EndedTurns(dir string) int64 {
 	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
@@ -26,7 +26,7 @@ func EndedTurns(dir string) int64 {
 	return account.Admitted - account.Incomplete
 }
 
-// readExchanges returns the sessions' exchanges by request id. An exchange that is stored twice fails the test.
+// readExchanges returns the exchanges in the sessions by request id. It fails the test if an exchange is stored twice.
 func readExchanges(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
 	t.Helper()
 	byRequest, seen := map[string][]sample.Exchange{}, map[string]bool{}
@@ -47,8 +47,8 @@ func readExchanges(t *testing.T, s storetest.Samples, sessions []session.ID) map
 	return byRequest
 }
 
-// ExchangesInFile returns the exchanges in a data directory's SQLite store by request id, and checks the file's
-// integrity.
+// ExchangesInFile returns the exchanges in the SQLite store of a data directory by request id. It also checks the
+// integrity of the database file.
 func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")
@@ -59,7 +59,7 @@ func ExchangesInFile(t *testing.T, dir string) map[string][]sample.Exchange {
 	defer func() { _ = raw.Close() }()
 	var integrity string
 	if err := raw.QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&integrity); err != nil || integrity != "ok" {
-		t.Errorf("integrity_check: got %q, error %v, want ok", integrity, err)
+		t.Errorf("integrity_check of the database file: got %q, error %v, want ok", integrity, err)
 	}
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true, Now: time.Now})
 	if err != nil {
@@ -108,7 +108,8 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 	return readExchanges(t, db, ids)
 }
 
-// CheckOneExchangePerRequest fails the test unless each request has exactly one exchange, complete and with a reply.
+// CheckOneExchangePerRequest fails the test unless there is exactly one exchange for each request, and this exchange is
+// complete and contains a reply.
 func CheckOneExchangePerRequest(t *testing.T, subject string, requests []string, got map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, faulty []string
@@ -121,7 +122,7 @@ func CheckOneExchangePerRequest(t *testing.T, subject string, requests []string,
 		}
 	}
 	if len(missing)+len(faulty) > 0 {
-		t.Errorf("%s: got %d answered requests, %d without an exchange (such as %v), %d with several exchanges or an incomplete exchange (such as %v)", subject, len(requests), len(missing), missing[:min(3, len(missing))], len(faulty), faulty[:min(2, len(faulty))])
+		t.Errorf("%s: of %d answered requests, got %d without an exchange (such as %v) and %d with several exchanges or an incomplete one (such as %v), want one complete exchange per request", subject, len(requests), len(missing), missing[:min(3, len(missing))], len(faulty), faulty[:min(2, len(faulty))])
 	}
 }
 
@@ -136,8 +137,9 @@ func RepeatedRequests(got map[string][]sample.Exchange) (requests []string) {
 	return requests
 }
 
-// Dump returns each key's content, from the Redis command DUMP, with the key appended, so that a test can search both.
-// The server must run with --rdbcompression no, because a compressed dump cannot be searched.
+// Dump returns the content of each key, as the Redis command DUMP returns it. The key is appended to the content, so
+// that a test can search both at once. The server must run with --rdbcompression no, because a test cannot search
+// compressed content.
 func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()
 	dumps := map[string]string{}
@@ -148,7 +150,7 @@ func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 		page := server.MustDo(t, "SCAN", cursor, "COUNT", "1000").([]any)
 		cursor = page[0].(string)
 		for _, key := range page[1].([]any) {
-			content, _ := server.MustDo(t, "DUMP", key.(string)).(string) // nil means the key expired after SCAN
+			content, _ := server.MustDo(t, "DUMP", key.(string)).(string) // nil means that the key expired after SCAN
 			dumps[key.(string)] = content + key.(string)
 		}
 	}

@@ -1,7 +1,7 @@
 // Package harness starts precept for the whole-system tests.
 //
-// Main builds the command once per test process, with the race detector if the tests use it, and puts the binary's
-// directory first in PATH. Servers, commands and scripts find precept there.
+// Main builds precept once per test process, with the race detector if the tests use the race detector. It puts the
+// directory of the binary first in PATH, where servers, commands and scripts find it.
 //
 // The package has a server in a separate process (Process), a scripted model for real agents (Model), simpler models
 // (RepeatingServer, InstantModel, SlowModel), a load generator (Load), command runners (RunCommand, MustRun) and
@@ -25,7 +25,7 @@ func Main(m *testing.M) int {
 	}
 	env := map[string]string{"PATH": dir + string(os.PathListSeparator) + os.Getenv("PATH")}
 	if os.Getenv("GORACE") == "" {
-		env["GORACE"] = "atexit_sleep_ms=0" // otherwise each program with the race detector sleeps before it exits
+		env["GORACE"] = "atexit_sleep_ms=0" // without this setting, each program with the race detector sleeps before it exits
 	}
 	for name, value := range env {
 		if err := os.Setenv(name, value); err != nil {
@@ -36,9 +36,9 @@ func Main(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds the binary if the source changed, and returns the directory. All test packages can share the directory,
-// because go build replaces the file atomically. A test that runs in a child process reads the directory from the
-// environment and does not build again.
+// build builds the binary if the source code has changed, and returns the directory of the binary. All test packages
+// can share the directory, because go build replaces the file atomically. In a child process of a test, build only
+// reads the directory from the environment.
 func build() (dir string, err error) {
 	const built = "PRECEPT_BUILT"
 	if dir := os.Getenv(built); dir != "" {
@@ -65,5 +65,5 @@ func build() (dir string, err error) {
 	return dir, os.Setenv(built, dir)
 }
 
-// Root is the project path as seen from a test package.
+// Root is the path of the project, relative to the directory of a test package.
 const Root = "../.."

@@ -23,23 +23,23 @@ func UsualOrChaos[T any](usualValue, chaosValue T) T {
 	return usualValue
 }
 
-// DurableAfter returns how long after the response a crash can lose the exchange. The time is shorter under
-// `make chaos`, because no other test package uses the processor and the disk.
+// DurableAfter returns how long after the end of the response a crash can still lose the exchange. The time is shorter
+// under `make chaos`, because no other test packages run at the same time.
 func DurableAfter() time.Duration { return UsualOrChaos(1500*time.Millisecond, 100*time.Millisecond) }
 
-// answeredRequest is a request with status 200.
+// answeredRequest is a request that got a response with status 200.
 type answeredRequest struct {
 	request string    // Precept-Request-Id
-	ended   time.Time // as seen by the client
+	ended   time.Time // when the client received the end of the response
 }
 
-// Load sends requests to precept until Start's context ends, and records the responses.
+// Load sends requests to precept until the context passed to Start ends. It records the responses.
 type Load struct {
 	t                *testing.T
 	pause            time.Duration
 	Client           *http.Client
-	BaseURL          func() string      // base URL for the next request; nil means Start's base URL
-	IsStream         func(n int64) bool // nil means no request asks for a stream
+	BaseURL          func() string      // returns the base URL for the next request; nil means the base URL passed to Start
+	IsStream         func(n int64) bool // reports whether request n asks for a stream; nil means that none does
 	SeparateSessions bool               // each request begins a new session
 	Started          atomic.Int64
 	Mu               sync.Mutex
@@ -47,7 +47,7 @@ type Load struct {
 	failures         []string
 }
 
-// NewLoad returns a Load with workers that sleep for pause between requests.
+// NewLoad returns a Load whose workers sleep for the duration pause after each request.
 func NewLoad(t *testing.T, pause time.Duration) *Load {
 	t.Helper()
 	l := &Load{t: t, pause: pause, Client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
@@ -55,7 +55,8 @@ func NewLoad(t *testing.T, pause time.Duration) *Load {
 	return l
 }
 
-// Start lets workers send until the context ends; wait returns when the workers have stopped.
+// Start starts workers that send requests until the context ends. The function wait returns when all workers have
+// stopped.
 func (l *Load) Start(ctx context.Context, baseURL string, workers int) (wait func()) {
 	var all sync.WaitGroup
 	for range workers {
@@ -79,7 +80,7 @@ func (l *Load) WaitForRequests(n int64) {
 	Eventually(l.t, fmt.Sprint(n, " more requests"), func() bool { return l.Started.Load() >= until })
 }
 
-// Send sends one request. Failures after ctx ends are not counted.
+// Send sends one request. If the request fails after ctx has ended, the failure is not counted.
 func (l *Load) Send(ctx context.Context, baseURL string) {
 	n := l.Started.Add(1)
 	if l.BaseURL != nil {
@@ -120,7 +121,7 @@ func (l *Load) Send(ctx context.Context, baseURL string) {
 	}
 }
 
-// EndedBefore returns the ids of the requests answered completely before limit.
+// EndedBefore returns the ids of the requests whose complete response arrived before the time limit.
 func (l *Load) EndedBefore(limit time.Time) (requests []string) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

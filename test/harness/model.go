@@ -17,26 +17,26 @@ import (
 	"time"
 )
 
-// Step is one model reply: a call to the agent's shell tool if Command is set, otherwise an answer.
+// Step is one reply of the model: a call of the agent's shell tool if Command is set, and otherwise an answer.
 type Step struct {
 	Text    string
 	Command string
 	Tokens  int // prompt tokens that the model reports (0 means 100); a large number makes the agent shorten the history
 }
 
-// ModelRequest is a generation request that reached the model.
+// ModelRequest is a request for generated text that reached the model.
 type ModelRequest struct {
 	Kind   string // chat, responses, messages
 	IsMain bool   // the request asks for the next step, not for a summary or a title
 	Step   int    // index in the script, or -1 if IsMain is false
-	Fault  *Fault // returned instead of an answer, or nil
+	Fault  *Fault // the fault that the model returned instead of an answer, or nil
 	Header http.Header
 	Body   map[string]any
 	Raw    string
 }
 
-// Fault is a failure that the model returns instead of an answer, for the main requests FirstRequest to
-// FirstRequest+Times-1. With Overflow or RefuseLessons, every request that meets the condition fails.
+// Fault is a failure that the model returns instead of an answer. It applies to the main requests from FirstRequest to
+// FirstRequest+Times-1, or with Overflow or RefuseLessons, to every request that meets this condition.
 type Fault struct {
 	Name                string
 	FirstRequest, Times int
@@ -44,15 +44,15 @@ type Fault struct {
 	Cut                 bool // start a stream and drop the connection
 	Unfinished          bool // end a stream without a finish reason
 	Hang                bool // start a stream and wait, at most a minute, until the client disconnects
-	// Overflow refuses the history as too long from the third step on, until the agent sends a shorter history or
-	// asks for a summary.
+	// With Overflow, the model refuses the history as too long from the third step on, until the agent sends a shorter
+	// history or asks for a summary.
 	Overflow      bool
-	RefuseLessons bool // refuse requests with lessons
+	RefuseLessons bool // refuse each request that contains lessons
 }
 
-// Model is a scripted LLM for chat completions, responses and messages. Each reply carries a mark with the step number,
-// and the model answers a request with the step after the highest number in the request. So a retry gets the same
-// answer, whatever the order of arrival.
+// Model is a scripted LLM for chat completions, responses and messages. Each reply contains a mark with the step
+// number. The model answers a request with the step after the highest number in the request, so a retry gets the same
+// answer, in whatever order the requests arrive.
 type Model struct {
 	*httptest.Server
 	steps []Step
@@ -76,17 +76,17 @@ type Model struct {
 type overflow struct {
 	reported  map[int]bool // steps for which the model has reported a long prompt
 	tokens    int
-	maxItems  int // item count in the longest history
+	maxItems  int // number of items in the longest history
 	shortened bool
 }
 
 // gathering makes requests wait until enough requests have arrived.
 type gathering struct {
-	wait  int // requests that have not arrived
+	wait  int // number of requests that have not arrived yet
 	ready chan struct{}
 }
 
-// NewModel starts a server for a model that follows the steps and inserts the faults.
+// NewModel starts a server for a model that replies with the steps in order, and with the faults where they apply.
 func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
 	t.Helper()
 	m := &Model{steps: steps, Faults: faults, overflow: overflow{reported: map[int]bool{}}, Hung: make(chan struct{}, 1), Disconnected: make(chan time.Time, 1)}
@@ -95,7 +95,7 @@ func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
 	return m
 }
 
-// LessonLabel is the first line in an inserted lesson block.
+// LessonLabel is the first line of the block in which precept inserts lessons.
 const LessonLabel = "Lessons from past experience:"
 
 // StepMark matches a step mark, with the step number, in a request or a reply.
@@ -103,7 +103,7 @@ var StepMark = regexp.MustCompile(`step_(\d+)_[0-9a-f]{16}`)
 
 // ServeHTTP implements http.Handler.
 func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Header.Get("Upgrade") != "" { // an agent that asks for a websocket uses HTTP after this refusal
+	if r.Header.Get("Upgrade") != "" { // after this refusal, an agent that asked for a websocket uses HTTP
 		w.WriteHeader(http.StatusUpgradeRequired)
 		return
 	}
@@ -156,7 +156,8 @@ func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	}
 }
 
-// errorBody returns the error as the real API words it, because agents recognize an overlong history by the words.
+// errorBody returns the error in the words of the real API, because agents recognize by these words that the history is
+// too long.
 func (f *Fault) errorBody(kind string) any {
 	text, code := "scripted fault", any(nil)
 	switch {
@@ -178,7 +179,7 @@ func (m *Model) hang(ctx context.Context) {
 	}
 }
 
-// respond fills in the answer, or returns the fault that replaces it.
+// respond fills in the answer, or returns the fault that the model returns instead.
 func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -191,7 +192,7 @@ func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	}
 	if len(tools) == 0 && m.FormatCommand == nil || a.asksForSummary() {
 		m.overflow.shortened = true
-		a.tokens = max(a.tokens, m.overflow.tokens) // a summary request contains the long history, so the model reports as many tokens
+		a.tokens = max(a.tokens, m.overflow.tokens) // a request for a summary contains the long history, so the model reports the same number of tokens
 		return nil
 	}
 	rec.IsMain = true
@@ -243,8 +244,8 @@ func (m *Model) GenerationRequests() []ModelRequest {
 	return append([]ModelRequest(nil), m.Requests...)
 }
 
-// OtherRequests returns the method and path of each request that does not ask for generated text, sorted. The version
-// /v1 is removed from the paths, because precept may have added it.
+// OtherRequests returns the sorted methods and paths of the requests that do not ask for generated text. The paths are
+// without the version /v1, because precept may have added it.
 func (m *Model) OtherRequests() []string {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -282,10 +283,10 @@ func ReplyJSON(w http.ResponseWriter, status int, v any) {
 type tool struct {
 	name, namespace string
 	schema          map[string]any
-	code            bool // takes a program, such as Codex's exec
+	code            bool // the tool runs a program, as Codex's exec does
 }
 
-// requestTools returns the tools that a request offers, in any API's form.
+// requestTools returns the tools that a request offers. It understands the forms of all three APIs.
 func requestTools(body map[string]any) []tool {
 	var out []tool
 	list, _ := body["tools"].([]any)
@@ -373,5 +374,6 @@ func (t *tool) arguments(command string) map[string]any {
 	return args
 }
 
-// CutDelay is the pause before a scripted stream drops the connection, so that the client reads the written bytes.
+// CutDelay is the pause before a scripted stream drops the connection. In this time, the client can read the bytes that
+// were written.
 const CutDelay = 200 * time.Millisecond

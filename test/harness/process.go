@@ -20,7 +20,7 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// Process is a running `precept serve`. The process is killed when the test ends.
+// Process is a running `precept serve`. When the test ends, the process is killed.
 type Process struct {
 	DataURL, AdminURL string // base URLs for the data and the admin listener, set by WaitUntilReady
 	PID               int    // set by WaitUntilReady
@@ -31,7 +31,7 @@ type Process struct {
 	Cmd    *exec.Cmd
 	Log    LockedBuffer // standard output and standard error
 	Exited chan struct{}
-	err    error // result from Cmd.Wait, valid after Exited is closed
+	err    error // the result of Cmd.Wait, valid after Exited is closed
 	killed bool
 }
 
@@ -59,8 +59,7 @@ func Launch(t *testing.T, dir string, env []string, flags ...string) *Process {
 	return LaunchWith(t, []string{"precept"}, dir, env, flags...)
 }
 
-// LaunchWith is like Launch, but the command line can begin with a different program, such as a shell that limits the
-// open file count.
+// LaunchWith is like Launch, but starts precept through a command, such as a shell that limits how many files are open.
 func LaunchWith(t *testing.T, command []string, dir string, env []string, flags ...string) *Process {
 	t.Helper()
 	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
@@ -88,8 +87,8 @@ func StartWithUpstream(t *testing.T, dir, upstream string, flags ...string) *Pro
 	return Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=token"}, append([]string{"--upstream", upstream + "/v1"}, flags...)...).WaitUntilReady(dir)
 }
 
-// Start starts precept with the admin token "e2e-token" and waits for run.json. When the test ends, the exit code must
-// be 0, unless Kill ended the process.
+// Start starts precept with the admin token "e2e-token" and waits for run.json. When the test ends, Start stops the
+// process and expects exit code 0, unless Kill has ended the process.
 func Start(t *testing.T, dir string, flags ...string) *Process {
 	t.Helper()
 	p := Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=e2e-token"}, flags...)
@@ -106,7 +105,7 @@ func Start(t *testing.T, dir string, flags ...string) *Process {
 	return p.WaitUntilReady(dir)
 }
 
-// WaitUntilReady waits for this process's run.json, and reads the addresses from the file.
+// WaitUntilReady waits until this process has written run.json, and reads the addresses from the file.
 func (p *Process) WaitUntilReady(dir string) *Process {
 	p.T.Helper()
 	p.Eventually("run.json with this process's id", func() bool {
@@ -135,7 +134,7 @@ func (p *Process) EventuallyEvery(interval time.Duration, event string, happened
 		}
 		select {
 		case <-p.Exited:
-			p.T.Fatalf("waiting for %s: precept has stopped: %v\n%s", event, p.err, p.Log.String())
+			p.T.Fatalf("precept stopped while the test waited for %s: %v\n%s", event, p.err, p.Log.String())
 		default:
 		}
 	}
@@ -245,8 +244,8 @@ func (p *Process) PostFeedback(t *testing.T, header http.Header, body string) {
 	}
 }
 
-// GetAdmin requests a path on the admin listener with the token "e2e-token". A *string receives the body text; every
-// other pointer receives the decoded JSON.
+// GetAdmin requests a path on the admin listener with the token "e2e-token". If result is a *string, it receives the
+// body, and otherwise the decoded JSON.
 func (p *Process) GetAdmin(t *testing.T, path string, result any) int {
 	t.Helper()
 	status, body := Get(t, p.AdminURL+path, "e2e-token")

@@ -74,9 +74,9 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
 }
 
-// Only one distiller at a time reads a store. The lock of a killed distiller ends with the process, or expires in
-// Redis. The next distiller repeats at most the four judge requests that were in progress at the kill
-// (distill.parallel).
+// Only one distiller at a time can read a store. If a distiller is killed, the lock on a local store ends with the
+// process, and the lock in Redis expires. The next distiller repeats only the judge requests that were in progress, at
+// most four (distill.parallel).
 func TestDistillContinuesAfterKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -120,7 +120,7 @@ func TestDistillContinuesAfterKill(t *testing.T) {
 			}
 			harness.Eventually(t, "judge requests about more than half the sessions", func() bool { return judgeRequests.Load() > sessions/2 })
 			if _, stderr, code := harness.RunCommand(t, "", distillArgs...); code != 1 || !strings.Contains(stderr, "another distiller is reading the new sessions (tenant default)") {
-				t.Errorf("second precept distill: got exit code %d, standard error %s, want 1 and the line about another distiller", code, stderr)
+				t.Errorf("second precept distill: got exit code %d, standard error %s, want exit code 1 and a line about another distiller", code, stderr)
 			}
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)
@@ -144,7 +144,7 @@ func TestDistillContinuesAfterKill(t *testing.T) {
 	}
 }
 
-// expireKey expires the only key with part in the name.
+// expireKey makes the only key whose name contains part expire.
 func expireKey(t *testing.T, server *storetest.Redis, part string) {
 	t.Helper()
 	keys, _ := server.MustDo(t, "KEYS", "*"+part+"*").([]any)

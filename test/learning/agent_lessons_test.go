@@ -25,7 +25,7 @@ type lessonResponse struct {
 	Keywords   []string `json:"keywords"`
 }
 
-// lessonsClient calls /v1/lessons for an agent with an API key.
+// lessonsClient calls /v1/lessons as an agent with an API key.
 type lessonsClient struct {
 	t          *testing.T
 	base       string
@@ -95,7 +95,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	for _, other := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
 			if code, b := other.send(method, "/"+l.ID, map[string]any{"lesson_text": "mine now"}); code != http.StatusNotFound {
-				t.Errorf("%s lesson as another agent: got status %d, body %s, want 404", method, code, b)
+				t.Errorf("%s of a lesson that belongs to another agent: got status %d, body %s, want 404", method, code, b)
 			}
 		}
 		if ids, _ := other.list(""); len(ids) != 0 {
@@ -111,7 +111,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("lessons for the agent named in the request body: got %v, want none", ids)
 	}
 
-	// A changed lesson keeps its id. The list begins with the lesson that matched last.
+	// A lesson keeps its id if it is changed. The list begins with the lesson that most recently matched a request.
 	if code, b = a.send("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
 		t.Errorf(`PATCH lesson: got status %d, body %s, want 200 and "Close the parser last."`, code, b)
 	}
@@ -131,7 +131,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 	ids, _ := a.list("")
 	if len(ids) != 3 || ids[0] != l.ID {
-		t.Errorf("lessons of the agent: got %v, want 3, first the lesson that matched last, %s", ids, l.ID)
+		t.Errorf("lessons of the agent: got %v, want 3 lessons, beginning with the one that matched last, %s", ids, l.ID)
 	}
 	var paged []string
 	for after := ""; ; {
@@ -154,7 +154,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	code, b = a.send("GET", "/"+l.ID, nil)
 	var again lessonResponse
 	if err := json.Unmarshal(b, &again); code != http.StatusOK || err != nil || again.HitCount < 1 || again.LastSeenAt == nil || again.CreatedAt != l.CreatedAt {
-		t.Errorf("GET lesson after a restart: got status %d, body %s, want 200, hits, and the earlier creation time", code, b)
+		t.Errorf("GET lesson after a restart: got status %d, body %s, want status 200, a hit count above 0, and the earlier creation time", code, b)
 	}
 	if code, b = a.send("DELETE", "/"+l.ID, nil); code != http.StatusNoContent {
 		t.Errorf("DELETE lesson: got status %d, body %s, want 204", code, b)

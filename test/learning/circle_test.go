@@ -25,7 +25,7 @@ func TestAutomaticGateActivatesDemoLesson(t *testing.T) {
 	for !strings.Contains(out.String(), "The dashboard runs until") || states[len(states)-1] == lesson.Trial {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo ended without an interrupt: error %v, lesson states %v\n%s", err, states, out.String())
+			t.Fatalf("the demo ended before the test interrupted it: error %v, lesson states %v\n%s", err, states, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 		banks, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*", "lessons"))
@@ -51,8 +51,8 @@ func TestAutomaticGateActivatesDemoLesson(t *testing.T) {
 	}
 }
 
-// startCycleDemo starts precept demo --circle, in which a lesson goes from the first failures to a measured effect.
-// done receives the process's error.
+// startCycleDemo starts precept demo --circle, which takes a lesson from the first failures to a measured effect. When
+// the process ends, the channel done receives the error or nil.
 func startCycleDemo(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}
@@ -81,10 +81,11 @@ type cycleRow struct {
 	Matched   int64    `json:"matched"`
 	Picked    int64    `json:"picked"`
 	NInjected int64    `json:"n_injected"`
-	Verdicts  []string // of all rows with the slug
+	Verdicts  []string // the verdicts in all rows with the slug
 }
 
-// readCycleReport returns the report rows by slug. Rows with the same slug are added up.
+// readCycleReport returns the rows of the report by slug. If several rows have the same slug, their counts are added
+// up.
 func readCycleReport(t *testing.T, admin, token string) map[string]cycleRow {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, admin+"/api/report", nil)
@@ -104,7 +105,7 @@ func readCycleReport(t *testing.T, admin, token string) map[string]cycleRow {
 		t.Fatal(err)
 	}
 	rows := map[string]cycleRow{}
-	for _, r := range rep.Lessons { // a lesson that became a caution has one row per presentation
+	for _, r := range rep.Lessons { // a lesson that became a caution (a warning) has one row for each of its forms
 		sum := rows[r.Slug]
 		sum.Slug, sum.Verdicts = r.Slug, append(sum.Verdicts, r.Verdict)
 		sum.Matched, sum.Picked, sum.NInjected = sum.Matched+r.Matched, sum.Picked+r.Picked, sum.NInjected+r.NInjected

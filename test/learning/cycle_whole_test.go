@@ -20,7 +20,7 @@ func TestCycleDemoEndsWithProof(t *testing.T) {
 	for !strings.Contains(out.String(), "dashboard runs until") {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo ended without an interrupt: error %v\n%s", err, out.String())
+			t.Fatalf("the demo ended before the test interrupted it: error %v\n%s", err, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -47,7 +47,7 @@ func TestCycleDemoEndsWithProof(t *testing.T) {
 		}
 	}
 	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {
-		t.Errorf("harmful lesson's picks: got %d in %d matches, want at most half", harm.Picked, harm.Matched)
+		t.Errorf("picks of the harmful lesson: got %d in %d matches, want at most half of the matches", harm.Picked, harm.Matched)
 	}
 	if len(rep) > 3 || !strings.Contains(text, "reached a model as a lesson: 0.") {
 		t.Errorf("got %d lessons in the report, want at most 3, and \"reached a model as a lesson: 0.\" in the output:\n%s", len(rep), text)

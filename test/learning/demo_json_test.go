@@ -40,9 +40,9 @@ func TestDemoPrintsJSON(t *testing.T) {
 			measured++
 		}
 	}
-	// Each lesson matches only 100 to 200 sessions. A lesson that was rarely withheld in these sessions has no effect
-	// yet.
+	// Each lesson matches only 100 to 200 sessions. If a lesson was rarely withheld in these sessions, the report shows
+	// no effect yet.
 	if measured == 0 {
-		t.Errorf("no lesson has a measured effect, want at least 1 in 8:\n%s", out)
+		t.Errorf("lessons with a measured effect: got none, want at least 1 of the 8:\n%s", out)
 	}
 }

@@ -27,7 +27,8 @@ func runRecordCommand(t *testing.T, ledgerFile, sourceFile, rule string) {
 	}
 }
 
-// requestContains sends a message about file, and reports whether the request that reaches the model has lessonText.
+// requestContains sends a message about file, and reports whether the request that the model receives contains
+// lessonText.
 func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, file, lessonText string) bool {
 	t.Helper()
 	harness.Post(t, p.DataURL+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
@@ -37,7 +38,7 @@ func requestContains(t *testing.T, p *harness.Process, m *harness.Model, agent, 
 	return strings.Contains(m.Requests[len(m.Requests)-1].Raw, lessonText)
 }
 
-// A ledger is an AGENT.md file with a project's failures.
+// A ledger is a file AGENT.md in which a project records failures. precept makes lessons from the ledger.
 func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {
@@ -60,13 +61,13 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		if trust == "own" {
 			harness.Eventually(t, "the agent's own lesson in a request", cartLessonSent)
 		} else if waitForProposal("test-the-empty-cart-*.md"); cartLessonSent() {
-			t.Fatal("an unapproved lesson reached the agent")
+			t.Fatal("request before the approval: got the lesson, want no lesson")
 		}
-		runRecordCommand(t, file, "src/shop.go", "Close the shop first.") // precept watches the file
+		runRecordCommand(t, file, "src/shop.go", "Close the shop first.") // the running server must notice that the file has changed
 		if trust == "own" {
 			harness.Eventually(t, "the lesson recorded later", shopLessonSent)
 			if requestContains(t, p, m, "other", "src/shop.go", "Close the shop first.") {
-				t.Fatal("the lesson reached another agent")
+				t.Fatal("request from a different agent: got the lesson, want no lesson")
 			}
 			continue
 		}

@@ -15,11 +15,11 @@ import (
 	"precept/test/harness"
 )
 
-// outcomeQuestion is a part of the prompt in which the distiller asks a judge, a model, for the outcome of a session.
+// outcomeQuestion is a part of the prompt that asks the judge (a model) for the outcome of a session.
 const outcomeQuestion = "Say how it ended"
 
-// startJudge starts a judge that answers with the opinion "ignored" on the lesson look-first, and with an opinion on a
-// lesson that was never injected.
+// startJudge starts a judge. The judge always has the opinion "ignored" on the lesson look-first. It also has an
+// opinion on a lesson that was never injected.
 func startJudge(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -92,7 +92,7 @@ func TestReportCountsJudgeOpinions(t *testing.T) {
 			if want := "the judge's opinion, not a measurement: followed 0, ignored 2, irrelevant 0, contradicted 0"; code != 0 || !strings.Contains(shown, want) {
 				t.Errorf("lessons show: got exit code %d, standard error %q, want 0 and a text with %q", code, shown, want)
 			}
-			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new version, not yet judged
+			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new text of the lesson, on which there is no opinion yet
 			if _, shown, _ = harness.RunCommand(t, "", append([]string{"lessons", "show", "look-first"}, storeFlags...)...); strings.Contains(shown, "opinion") {
 				t.Errorf(`lessons show after the lesson is edited = %q, want no "opinion"`, shown)
 			}

@@ -33,8 +33,8 @@ confidence: 0.5
 Wait ten seconds before the next command.
 `
 
-// The lesson prevents a specific error. The outcome "recurrence" (the error occurs again) proves this effect within 150
-// short sessions; the rewards do not.
+// The lesson prevents a specific error. After 150 short sessions, the outcome "recurrence" (the error occurs again)
+// proves this effect, but the rewards do not.
 func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +84,7 @@ func TestRecurrenceOutcomeProvesEffectBeforeRewards(t *testing.T) {
 		t.Errorf("lesson: got %d rewarded sessions and verdict %q, want 1 to %d sessions and verdict %s, %s or %s", row.Rewarded, row.Verdict, sessions-1, report.Unproven, report.LikelyHelps, report.Benched)
 	}
 	if x := outcomes["errors"]; x.Verdict.Direction() != -1 || outcomes["tokens"].NInjected != recurrence.NInjected || outcomes["turns"].Verdict.Direction() > 0 {
-		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want fewer errors proven, tokens from %d injected sessions, and more turns not proven", x, outcomes["tokens"], outcomes["turns"], recurrence.NInjected)
+		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want a proof of fewer errors, tokens from %d injected sessions, and no proof of more turns", x, outcomes["tokens"], outcomes["turns"], recurrence.NInjected)
 	}
 	if data, err := json.Marshal(row.Outcomes); err != nil || strings.Contains(string(data), "helps") {
 		t.Errorf("outcomes as JSON: got %s, error %v, want no verdict with \"helps\"", data, err)

@@ -15,7 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// startRefusingModel starts a model that refuses a request with an inserted lesson and the words "please refuse".
+// startRefusingModel starts a model that refuses a request if it contains both an inserted lesson and the words "please
+// refuse".
 func startRefusingModel(t *testing.T) string {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,9 +33,8 @@ func startRefusingModel(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// A session keeps the assignment (lesson injected or withheld) and the reward if the lesson no longer reaches the
-// model: after the model refuses a request, after the agent shortens the history, or when the client forbids
-// insertions.
+// A lesson can stop reaching the model: the model refuses a request, the agent shortens the history, or the client
+// forbids insertions. The session still counts with its assignment (lesson injected or withheld) and its reward.
 func TestRefusedSessionsStayInExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

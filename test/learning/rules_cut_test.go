@@ -19,9 +19,9 @@ import (
 	"precept/test/harness"
 )
 
-// Sections in a rules file. For each session, precept decides at random which sections to cut from the requests. With
-// the shares in newRulesServer, cutSection is always cut, keptSection is never cut, and halfSection is cut in half the
-// sessions.
+// The sections of a rules file. For each session, precept decides at random which sections to cut from the requests.
+// newRulesServer configures the shares so that cutSection is always cut, keptSection is never cut, and halfSection is
+// cut in half of the sessions.
 const (
 	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
 	keptSection = "## Tests\n\nRun the suite.\n\n"
@@ -29,8 +29,8 @@ const (
 	agentPrompt = "You are opencode.\nInstructions from: /shop/AGENTS.md\n# Shop\n\nA shop.\n\n" + cutSection + keptSection + halfSection + "## Last\n\nEnd.\n"
 )
 
-// rulesModel records the requests. The model refuses a request that contains "please refuse with STATUS" and lacks
-// cutSection.
+// rulesModel is a model that records the requests. It refuses a request that contains "please refuse with STATUS" but
+// lacks cutSection.
 type rulesModel struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -96,7 +96,7 @@ func (m *rulesModel) takeBodies() []string {
 	return out
 }
 
-// jsonString returns s as a JSON string, with <, > and & unescaped, as agents send them.
+// jsonString returns s as a JSON string. Like agents, it does not escape <, > and &.
 func jsonString(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -109,7 +109,7 @@ func unquotedJSON(s string) string { return strings.Trim(jsonString(s), `"`) }
 
 const toolsJSON = `,"tools":[{"type":"function","function":{"name":"bash","parameters":{}}}]`
 
-// dialectRequest returns a request's path and body; each message is a role and a text.
+// dialectRequest returns the path and the body of a request. Each message consists of a role and a text.
 func dialectRequest(dialect, system string, stream bool, messages ...[2]string) (path, body string) {
 	var list []string
 	for _, m := range messages {
@@ -140,7 +140,7 @@ func newRulesServer(t *testing.T) *rulesServer {
 	if err := os.WriteFile(file, []byte(agentPrompt[strings.Index(agentPrompt, "# Shop"):]), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The shares 0 and 1 are invalid, so the test uses the nearest values.
+	// A share of 0 or 1 is invalid, so the test uses the nearest valid values.
 	for section, share := range map[string]string{"Voice": "0.99999", "Tests": "0.00001", "Half": "0.5"} {
 		harness.MustRun(t, "rules", "measure", file, "--section", section, "--share", share, "--data-dir", data, "--lessons", lessons)
 	}
@@ -159,8 +159,8 @@ func (s *rulesServer) send(header http.Header, path, body string) []string {
 	return s.model.takeBodies()
 }
 
-// bodyAfterCuts returns the body that the model should get for the client's body. sent has the bodies that the model
-// received; halfCut is true if the first of these lacks halfSection.
+// bodyAfterCuts returns the body that the model should receive if the client sends body. The argument sent holds the
+// bodies that the model did receive. halfCut is true if the first of these lacks halfSection.
 func bodyAfterCuts(body string, sent []string) (want string, halfCut bool) {
 	want = strings.Replace(body, unquotedJSON(cutSection), "", 1)
 	if halfCut = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); halfCut {
@@ -193,19 +193,20 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 		"Precept-Learn: off, no session": {"Precept-Learn": {"off"}},
 	} {
 		if sent := s.send(header, path, body); len(sent) != 1 || sent[0] != body {
-			t.Errorf("%s: the model got\n%s\nwant the client's bytes\n%s", name, sent, body)
+			t.Errorf("%s: the model got\n%s\nwant the unchanged bytes from the client\n%s", name, sent, body)
 		}
 	}
 
-	// A request for a title is a side request.
+	// A request for a title is a side request, in which precept cuts no section.
 	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, unstreamed, user("Fix the till."))
 	body = strings.Replace(body, toolsJSON, "", 1)
 	if sent := s.send(http.Header{"Precept-Session": {sessionName("chat", unstreamed)}}, path, body); len(sent) != 1 || sent[0] != body {
-		t.Errorf("side request: the model got\n%s\nwant the client's bytes\n%s", sent, body)
+		t.Errorf("side request: the model got\n%s\nwant the unchanged bytes from the client\n%s", sent, body)
 	}
 }
 
-// Every request in a session has the same cuts, even after a retry, a fork, a history compaction, or a kill.
+// precept cuts the same sections from every request in a session, even after a retry, a fork or a compaction of the
+// history, and after the server was killed.
 func TestSectionCutsAreEqualInSession(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -271,7 +272,7 @@ func TestReplicasCutSameSections(t *testing.T) {
 		t.Errorf("rules list = %q, want section Half", list)
 	}
 	if list := harness.MustRun(t, append([]string{"rules", "list", "--tenant", "other"}, shared...)...); !strings.Contains(list, "Half") || !strings.Contains(list, "0/0") {
-		t.Errorf("another tenant's rules list = %q, want section Half with 0/0 sessions", list)
+		t.Errorf("rules list for a second tenant = %q, want section Half with 0/0 sessions", list)
 	}
 
 	path, body := dialectRequest("chat", agentPrompt, unstreamed, [2]string{"user", "Fix the till."})
@@ -287,7 +288,7 @@ func TestReplicasCutSameSections(t *testing.T) {
 		first, second := servers[n%2], servers[(n+1)%2]
 		before := isCut(first, name, body)
 		if after := isCut(second, name, next); after != before {
-			t.Fatalf("session %s: the second replica cuts the section = %[3]t, want %[2]t as in the first replica", name, before, after)
+			t.Fatalf("session %s: the second replica cuts the section: got %[3]t, want %[2]t as at the first replica", name, before, after)
 		}
 		seen[fmt.Sprint(first.Dir, before)] = true
 		return len(seen) == 4
@@ -300,7 +301,8 @@ func TestReplicasCutSameSections(t *testing.T) {
 	})
 }
 
-// After a refusal, precept sends the client's unchanged bytes once, and cuts no section in the rest of the session.
+// If the model refuses a request from which sections were cut, precept sends the unchanged request once. In the rest of
+// the session, it cuts no section.
 func TestRefusedRequestIsRetriedWithAllSections(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)
@@ -313,11 +315,11 @@ func TestRefusedRequestIsRetriedWithAllSections(t *testing.T) {
 			path, body := dialectRequest(dialect, agentPrompt, status == 413, first)
 			sent := s.send(header, path, body)
 			if want, _ := bodyAfterCuts(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
-				t.Errorf("%s %d: the model got\n%q\nwant the request without the sections, then the client's bytes", dialect, status, sent)
+				t.Errorf("%s %d: the model got\n%q\nwant the request without the sections, and then the unchanged bytes from the client", dialect, status, sent)
 			}
 			path, body = dialectRequest(dialect, agentPrompt, unstreamed, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})
 			if sent := s.send(header, path, body); len(sent) != 1 || sent[0] != body {
-				t.Errorf("%s %d, next turn: the model got\n%q\nwant the client's bytes once", dialect, status, sent)
+				t.Errorf("%s %d, next turn: the model got\n%q\nwant the unchanged bytes from the client, once", dialect, status, sent)
 			}
 		}
 	}
@@ -338,7 +340,7 @@ func TestRefusedRequestIsRetriedWithAllSections(t *testing.T) {
 	})
 	voice, tests, half := row("Voice"), row("Tests"), row("Half")
 	if voice.RefusedWithout != int64(sessions) || voice.RefusedWith != 0 || tests.RefusedWith != int64(sessions) || half.RefusedWith+half.RefusedWithout != int64(sessions) {
-		t.Errorf("sessions refused with/without the section: Voice %d/%d, Tests %d/%d, Half %d/%d; want 0/%d, %d/0, and %d in total",
+		t.Errorf("sessions with a refused request, with/without the section: Voice %d/%d, Tests %d/%d, Half %d/%d; want 0/%d, %d/0, and %d in total",
 			voice.RefusedWith, voice.RefusedWithout, tests.RefusedWith, tests.RefusedWithout, half.RefusedWith, half.RefusedWithout, sessions, sessions, sessions)
 	}
 	if want := fmt.Sprintf("precept_injection_rejected_total %d\n", sessions); !strings.Contains(s.Metrics(t, ""), want) {

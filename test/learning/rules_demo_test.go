@@ -9,7 +9,7 @@ import (
 	"precept/test/harness"
 )
 
-// A round has 100 of the 400 sessions. The demo plans 93 picks per section, because it divides the 100 sessions by
+// Each of the four rounds has 100 sessions. The demo plans 93 picks for each section, which is 100 divided by
 // sessionsPerPick, 1.07.
 func TestRulesDemoMeasuresEverySection(t *testing.T) {
 	if testing.Short() {
@@ -26,7 +26,7 @@ func TestRulesDemoMeasuresEverySection(t *testing.T) {
 		with, _ := strconv.Atoi(r[3])
 		without, _ := strconv.Atoi(r[4])
 		if with < 20 || without < 20 || with+without < 93 {
-			t.Errorf("%s: got %d sessions with the section and %d without, want at least 20 each and 93 in total", r[1], with, without)
+			t.Errorf("section %s: got %d sessions with the section and %d without, want at least 20 of each and 93 in total", r[1], with, without)
 		}
 		if r[2] != "+0.0" {
 			signs[r[2][0]]++
@@ -36,6 +36,6 @@ func TestRulesDemoMeasuresEverySection(t *testing.T) {
 		}
 	}
 	if signs['+'] != 3 || signs['-'] != 2 {
-		t.Errorf("true effects: got %d above 0 and %d below, want 3 and 2:\n%s", signs['+'], signs['-'], out)
+		t.Errorf("true effects of the sections: got %d above 0 and %d below 0, want 3 and 2:\n%s", signs['+'], signs['-'], out)
 	}
 }

@@ -39,7 +39,7 @@ func TestRunWithManySessionsCountsOnce(t *testing.T) {
 	}
 	for slug := range injected {
 		if withheld[slug] {
-			t.Errorf("lesson %s is injected in some sessions in the run and withheld in others", slug)
+			t.Errorf("lesson %s: injected in some sessions of the run and withheld in others, want the same in all", slug)
 		}
 	}
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
@@ -49,7 +49,7 @@ func TestRunWithManySessionsCountsOnce(t *testing.T) {
 	<-p.Exited
 	p = harness.Launch(t, dir, nil, flagsForRuns(m, lessons, "--reward-close-after", "1s")...).WaitUntilReady(dir)
 	waitForScore(t, p, dir, "many", sessions, 0.75)
-	units, picks := 0, 0 // a unit is what the experiment counts: here, the run
+	units, picks := 0, 0 // the experiment counts units; here, the unit is the run
 	for _, c := range exportedCoins(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":
@@ -66,5 +66,5 @@ func TestRunWithManySessionsCountsOnce(t *testing.T) {
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
 		t.Fatalf(`feedback: got status %d, answer %q, want 202 and an answer with "joined"`, code, answer)
 	}
-	waitForScore(t, p, dir, "many", sessions, 0.25) // feedback after all sessions have closed
+	waitForScore(t, p, dir, "many", sessions, 0.25) // the score of the feedback that arrived after all sessions had closed
 }

@@ -9,7 +9,7 @@ import (
 	"precept/test/harness"
 )
 
-// AIP-11 defines the sections in a lesson file.
+// AIP-11 is the specification that defines the sections in a lesson file.
 func TestNewLessonHasAIP11Sections(t *testing.T) {
 	dir := t.TempDir()
 	harness.MustRun(t, "lessons", "new", "pin-the-page", "--lessons", dir, "--title", "Pin the page before clicking.", "--when", "A page jumps.", "--keyword", "load more",
@@ -29,7 +29,7 @@ func TestNewLessonHasAIP11Sections(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(dir, "api", l.ID+".md"))
 	const agentSections = "\n# the build fails\n\n## When this applies\n\nAn agent's own lesson: the build fails\n\n## What to do (or avoid)\n\nClear the cache.\n"
 	if err != nil || !strings.Contains(string(text), agentSections) {
-		t.Errorf("agent's lesson file: got error %v, text %q, want it to contain %q", err, text, agentSections)
+		t.Errorf("file of the lesson that an agent wrote: got error %v, content %q, want it to contain %q", err, text, agentSections)
 	}
 	if _, body := agent.send("GET", "/"+l.ID, nil); !strings.Contains(string(body), `"lesson_text":"Clear the cache.\n\n## Why\n\nThe cache is stale."`) {
 		t.Errorf("GET /v1/lessons/%s = %s, want the agent's lesson_text unchanged", l.ID, body)

@@ -41,7 +41,7 @@ evidence:
 Add the new name and keep the old one for a release.
 `
 
-// Matching by likeness (word similarity) begins when the store has 200 sessions.
+// Matching by likeness (by similar words) begins when the store contains 200 sessions.
 func TestLessonMatchesByLikeness(t *testing.T) {
 	t.Parallel()
 	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."
@@ -119,7 +119,7 @@ func TestLessonMatchesByLikeness(t *testing.T) {
 	}
 }
 
-// A near miss is a session that almost matches the lesson.
+// A near miss is a session that almost matches the lesson. precept proposes phrases from near misses as triggers.
 func TestNearMissPhrasesAreProposed(t *testing.T) {
 	t.Parallel()
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -152,11 +152,11 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; len(p) == 0 || p[0].Phrase != "rename that endpoint" || p[0].Matched != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
-		t.Errorf("proposals = %s, want first \"rename that endpoint\" with one session and an excerpt", out)
+		t.Errorf("proposals = %s, want \"rename that endpoint\" as the first, with one session and an excerpt", out)
 	}
 	edited, err := os.ReadFile(file)
 	if want := strings.Replace(similarLesson, "        - remove the endpoint\n", "        - remove the endpoint\n        - rename that endpoint\n", 1); err != nil || string(edited) != want {
-		t.Errorf("edited lesson: got error %v, text %s, want %q", err, edited, want)
+		t.Errorf("lesson file after the edit: got error %v, content %s, want %q in it", err, edited, want)
 	}
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		question, _ := io.ReadAll(r.Body)
@@ -173,7 +173,7 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; p[len(p)-1].By != "judge" || p[len(p)-1].Phrase != "endpoint a new name" || p[len(p)-1].Matched != 1 || answer.Refused != 1 {
-		t.Errorf("proposals with a judge = %s, want last \"endpoint a new name\" by the judge with one session, and one refused phrase", out)
+		t.Errorf("proposals with a judge = %s, want the judge's phrase \"endpoint a new name\" as the last, with one session, and one refused phrase", out)
 	}
 	if _, stderr, code := harness.RunCommand(t, "", judgeArgs...); code != harness.ExitMisuse || !strings.Contains(stderr, "distill.judge") {
 		t.Errorf("lessons phrases --judge without a configured judge: got exit code %d, standard error %q, want %d and the key distill.judge", code, stderr, harness.ExitMisuse)
@@ -188,8 +188,8 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 	}
 }
 
-// precept computes the embedding of the user's words in the background. Secrets, the client's key and requests with
-// Precept-Learn: off are not sent to the embeddings endpoint.
+// precept computes the embedding of a user message in the background, so a lesson can match only in a later turn.
+// precept sends no secrets, no client keys and no requests with Precept-Learn: off to the embeddings endpoint.
 func TestLessonMatchesByEmbeddingsInLaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder
@@ -271,7 +271,7 @@ func TestLessonMatchesByEmbeddingsInLaterTurn(t *testing.T) {
 	defer mu.Unlock()
 	for _, secret := range []string{"private matter", "hunter2", "sk-client"} {
 		if strings.Contains(sent.String(), secret) {
-			t.Errorf("%q was sent to the embeddings endpoint", secret)
+			t.Errorf("the embeddings endpoint received %q, want no secret, no client key and no opted-out text", secret)
 		}
 	}
 	if !strings.Contains(sent.String(), "Bearer sk-own") {

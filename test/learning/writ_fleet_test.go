@@ -37,10 +37,10 @@ func TestReplicasAnswerLessonCommandOnce(t *testing.T) {
 		if n > 0 {
 			newest := got[len(got)-1]
 			if !strings.HasPrefix(newest, fmt.Sprintf("[/lesson create cache number %d: Clear cache %d first.]\nOK: recorded lesson #%d — #%d [cache number %d] ", n-1, n-1, n, n, n-1)) || strings.Count(newest, "[/lesson ") != 1 {
-				t.Fatalf("last message in turn %d = %q, want one answer, to the newest command", n, newest)
+				t.Fatalf("last message in turn %d = %q, want exactly one answer, to the newest command", n, newest)
 			}
 			if !strings.HasPrefix(strings.Join(got, "\n"), previous) {
-				t.Fatalf("turn %d messages:\n%s\nwant the previous turn's messages first:\n%s", n, strings.Join(got, "\n"), previous)
+				t.Fatalf("messages in turn %d:\n%s\nwant them to begin with the messages in the previous turn:\n%s", n, strings.Join(got, "\n"), previous)
 			}
 		}
 		previous = strings.Join(got, "\n")

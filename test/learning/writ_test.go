@@ -19,10 +19,10 @@ import (
 	"precept/test/harness"
 )
 
-// streamed and unstreamed are arguments that choose the form of a reply.
+// The constants streamed and unstreamed are arguments for the form of a reply.
 const streamed, unstreamed = true, false
 
-// scriptedModel returns the replies in order, repeats the last reply, and records the requests.
+// scriptedModel is a model that returns the replies in order and then repeats the last reply. It records the requests.
 type scriptedModel struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -137,8 +137,8 @@ func (m *scriptedModel) lastRequestTexts(t *testing.T) []string {
 	return out
 }
 
-// waitForExecutedCommands waits until the servers have executed n commands. Without the wait, a slow disk would delay
-// the answers by one turn.
+// waitForExecutedCommands waits until the servers have executed n commands. Otherwise an answer could come one turn
+// later on a slow disk.
 func waitForExecutedCommands(t *testing.T, n int, servers ...*harness.Process) {
 	t.Helper()
 	harness.Eventually(t, fmt.Sprint(n, " executed commands in the metric precept_writs_total"), func() bool {
@@ -155,7 +155,8 @@ func waitForExecutedCommands(t *testing.T, n int, servers ...*harness.Process) {
 	})
 }
 
-// The answer to a /lesson command is at the top of the agent's next message, in this turn and in all later turns.
+// precept inserts the answer to a /lesson command at the top of the agent's next message, in this turn and in all later
+// turns.
 func TestLessonCommandIsExecutedAndAnswered(t *testing.T) {
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, stream := range []bool{false, true} {
@@ -185,7 +186,7 @@ func TestLessonCommandIsExecutedAndAnswered(t *testing.T) {
 				a.Send(stream)
 				later := m.lastRequestTexts(t)
 				if !slices.Equal(later[:3], got) || a.Messages[2]["content"] != "Go on." {
-					t.Errorf("third turn's messages = %q, want the second turn's messages first: %q", later, got)
+					t.Errorf("messages in the third turn = %q, want them to begin with the messages in the second turn: %q", later, got)
 				}
 				const prefix = "[/lesson list]\nOK: 1 lesson:\n#1 [parser deadlock] Close the parser first.\n[END LESSON]\n[/lesson delete]\nERROR: no such lesson exists"
 				if last, suffix := later[4], "[END LESSON]\n\nAnd now?"; !strings.HasPrefix(last, prefix) || !strings.HasSuffix(last, suffix) {
@@ -356,7 +357,7 @@ func TestLessonCommandsAboveHourlyLimitAreRefused(t *testing.T) {
 			}
 			history := second
 			ok, tooMany := 0, 0
-			for range 40 { // on a busy machine, some answers come in a later turn
+			for range 40 { // on a busy machine, some answers arrive only in a later turn
 				turn(history)
 				ok, tooMany = 0, 0
 				for i := range sessions {
@@ -382,7 +383,7 @@ func TestLessonCommandsAboveHourlyLimitAreRefused(t *testing.T) {
 					}
 					return true
 				})
-				t.Errorf("%d commands: got %d executed and %d refused as too many, want %d executed and all others refused; error counts: %v", sessions*perSession, ok, tooMany, hourlyLimit, other)
+				t.Errorf("of %d commands: got %d executed and %d refused as too many, want %d executed and all others refused; other errors: %v", sessions*perSession, ok, tooMany, hourlyLimit, other)
 			}
 		})
 	}
@@ -420,9 +421,9 @@ func TestLessonCommandAnswerPrecedesToolResult(t *testing.T) {
 	second, third := results(requests[1]), results(requests[2])
 	const prefix, suffix = "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\n", "[END LESSON]\n\nok"
 	if len(second) != 1 || !strings.HasPrefix(second[0], prefix) || !strings.HasSuffix(second[0], suffix) {
-		t.Fatalf("second request's tool results = %q, want 1 with prefix %q and suffix %q", second, prefix, suffix)
+		t.Fatalf("tool results in the second request = %q, want 1 result with prefix %q and suffix %q", second, prefix, suffix)
 	}
 	if len(third) != 2 || third[0] != second[0] || !strings.Contains(third[1], "says so already") {
-		t.Errorf(`third request's tool results = %q, want 2: %q, and one with "says so already"`, third, second[0])
+		t.Errorf(`tool results in the third request = %q, want 2 results: %q, and one with "says so already"`, third, second[0])
 	}
 }

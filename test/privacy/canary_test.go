@@ -27,8 +27,8 @@ import (
 	"precept/store/storetest"
 )
 
-// canaries returns an invented secret or personal detail of each kind. The values are joined at run time, so that
-// secret scanners do not report this repository.
+// canaries returns one invented secret or personal detail of each kind. It joins the values from parts, so that
+// scanners do not report secrets in this repository.
 func canaries() map[string]string {
 	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 	join := func(parts ...string) string { return strings.Join(parts, "") }
@@ -45,7 +45,8 @@ func canaries() map[string]string {
 	}
 }
 
-// findLeaks returns each place with a canary, or with a canary's first two thirds, and the surrounding bytes.
+// findLeaks returns each place that contains a canary, or at least the first two thirds of one, together with the
+// surrounding bytes.
 func findLeaks(texts map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
@@ -163,7 +164,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	p.WaitUntilDrained(dir)
 	all := harness.Files(t, dir)
 	if len(harness.FilesWith(all, "REDACTED:email:")) == 0 || len(all) < 3 {
-		t.Fatalf("data directory: got %d files, want at least 3, one with a redacted email", len(all))
+		t.Fatalf("data directory: got %d files, want at least 3 files, of which one contains a redacted email address", len(all))
 	}
 	_, all["/metrics"] = harness.Get(t, p.AdminURL+"/metrics", "t")
 	all["the log"] = p.Log.String()
@@ -174,11 +175,11 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	for file, content := range harness.Files(t, dir) {
 		all["after shutdown: "+file] = content
 	}
-	all["the store's documents"] = storedDocuments(t, dir) // the database file has only the compressed form
+	all["the store's documents"] = storedDocuments(t, dir) // in the database file, the documents are compressed
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
 		out, stderr, code := harness.RunCommand(t, "", "export", "--data-dir", dir, "--format", format)
 		if code != 0 || out == "" && format != "experiment" {
-			t.Errorf("export --format %s: got exit code %d, output %q, standard error %s, want 0, and at least one record unless the format is experiment", format, code, out, stderr)
+			t.Errorf("export --format %s: got exit code %d, output %q, standard error %s, want exit code 0, and for every format except experiment at least one record", format, code, out, stderr)
 		}
 		all["export "+format] = out
 	}

@@ -14,7 +14,7 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 	model := harness.RepeatingServer(t, harness.ChatReply("chatcmpl-1", "It is "+first+"."), harness.ChatReply("chatcmpl-2", "It is "+second+"."))
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--reward-close-after", "300ms").WaitUntilReady(dir)
-	sendAndRate := func(name, word string) { // the session is called name-word
+	sendAndRate := func(name, word string) { // sends a session with the name name-word
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me about ` + word + `, please."}]}`
 		p.Chat(t, http.Header{"Precept-Session": {name + "-" + word}}, body)
@@ -39,20 +39,21 @@ func TestForgetRemovesTextFromAllFiles(t *testing.T) {
 
 	out, stderr, code := harness.RunCommand(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, "(1 session)") {
-		t.Fatalf("forget next to a running server: got exit code %d, output %s, standard error %s, want 0 and (1 session)", code, out, stderr)
+		t.Fatalf("forget while the server is running: got exit code %d, output %s, standard error %s, want exit code 0 and (1 session)", code, out, stderr)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), first); len(found) > 0 {
 		t.Errorf("files with %q from the forgotten session: got %v, want none", first, found)
 	}
 	if len(harness.FilesWith(harness.Files(t, dir), second)) == 0 {
-		t.Errorf("no file contains %q from the other session", second)
+		t.Errorf("files with %q from the session that was not forgotten: got none, want at least one", second)
 	}
 	out, stderr, code = harness.RunCommand(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 1 || !strings.Contains(out, `"forgotten": 0`) || !strings.Contains(stderr, "the session a-"+first+" in the tenant default has no stored data") {
-		t.Errorf("second forget: got exit code %d, output %s, standard error %s, want 1, 0 forgotten sessions, and an error with the session name", code, out, stderr)
+		t.Errorf("second forget of the same session: got exit code %d, output %s, standard error %s, want exit code 1, 0 forgotten sessions, and an error that names the session", code, out, stderr)
 	}
 
-	// The agent continues: the next turn begins a new session, which can also be forgotten.
+	// If the agent continues after its session was forgotten, the next turn begins a new session, which can be
+	// forgotten as well.
 	sendAndRate("a", first)
 	waitForMetric(`precept_samples_total{outcome="sample_stored"} 3`)
 	p.Signal(syscall.SIGTERM)

@@ -16,9 +16,9 @@ import (
 	"precept/test/harness"
 )
 
-// startJudge starts a judge, a model that rates sessions and drafts lessons, and returns the base URL. The judge
-// repeats text in each draft, in each reason, and in every third rating as the outcome. If status is not 200, every
-// answer is an error with text at the end of the body.
+// startJudge starts a judge (a model that rates sessions and drafts lessons) and returns its base URL. The judge
+// repeats text in each draft, in each reason, and in every third rating as the outcome. If status is not 200, the judge
+// always answers with an error that contains text at the end of the body.
 func startJudge(t *testing.T, text string, status int) string {
 	t.Helper()
 	var asked atomic.Int64
@@ -34,7 +34,7 @@ func startJudge(t *testing.T, text string, status int) string {
 		content, _ := json.Marshal(map[string]any{"lessons": []any{lesson}})
 		switch n := asked.Add(1); {
 		case status != http.StatusOK:
-			http.Error(w, strings.Repeat("x", 300-len(text)/2)+" "+text, status) // an error message that quotes 300 bytes would contain half the text
+			http.Error(w, strings.Repeat("x", 300-len(text)/2)+" "+text, status) // an error message that quotes the first 300 bytes would contain half of the text
 			return
 		case strings.Contains(body.Messages[0].Content, "Say how it ended") && n%3 == 0:
 			content, _ = json.Marshal(map[string]string{"outcome": text, "reason": text})

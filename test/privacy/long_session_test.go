@@ -22,9 +22,10 @@ func toolOutput(r *rand.Rand, n int) string {
 	return b.String()[:n]
 }
 
-// An agent sends the whole history in each of 200 turns, in total about a hundred times the final transcript.
+// In each of 200 turns, an agent sends the whole history. All requests together are about a hundred times as long as
+// the final transcript.
 func TestLongSessionIsStoredWithoutRepetition(t *testing.T) {
-	const turns, maxRatio = 200, 1.5 // maxRatio is the store's size relative to the final transcript
+	const turns, maxRatio = 200, 1.5 // maxRatio is the maximum size of the store, divided by the size of the final transcript
 	r := rand.New(rand.NewPCG(7, 8))
 	replies := make([]string, turns)
 	history := []any{map[string]any{"role": "system", "content": toolOutput(r, 4000)}, map[string]any{"role": "user", "content": "Fix the build, please."}}

@@ -17,8 +17,8 @@ func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	p.Chat(t, http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`)
 }
 
-// precept deletes exchanges older than learning.hot, including the paths in the tool calls. A new pattern in
-// learning.opt_out_patterns then hides all the session's samples.
+// When precept deletes exchanges that are older than learning.hot, the paths in the tool calls are lost. A pattern that
+// is added to learning.opt_out_patterns later must therefore hide all samples of the session.
 func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -50,7 +50,8 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 				return harness.MustRun(t, append([]string{"export", "--format", format}, store...)...)
 			}
 			p.Eventually("the exported sample", func() bool { return strings.Contains(export("mplp"), pathCanary) })
-			// precept deletes old exchanges only if a lake (a directory with exported Parquet files) has the samples.
+			// precept deletes old exchanges only if a lake (a directory with exported Parquet files) contains the
+			// samples.
 			harness.MustRun(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 			p.Eventually("the exchanges to be deleted from Redis", func() bool { return export("openai") == "" })
 			p.Stop()
@@ -77,7 +78,8 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 	}
 }
 
-// precept cannot look for opted-out paths in a damaged exchange, so pages and exports leave out the session's content.
+// In a damaged exchange, precept cannot look for opted-out paths. Pages and exports therefore omit the content of the
+// whole session.
 func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	const damagedText, intactText = "larkspur-1414", "snapdragon-1732"
 	t.Parallel()
@@ -103,16 +105,16 @@ func TestDamagedExchangeHidesOnlyItsSession(t *testing.T) {
 	for _, format := range []string{"mplp", "openai"} {
 		out, stderr, code := harness.RunCommand(t, "", append([]string{"export", "--format", format}, store...)...)
 		if code != harness.ExitOK || !strings.Contains(out, intactText) || strings.Contains(out, damagedText) {
-			t.Errorf("export --format %s: got exit code %d, output %s, want 0, and an output with %q but not %q", format, code, out, intactText, damagedText)
+			t.Errorf("export --format %s: got exit code %d, output %s, want exit code 0, and an output with %q but without %q", format, code, out, intactText, damagedText)
 		}
 		if n := strings.Count(stderr, "has a damaged exchange"); n != 1 || !strings.Contains(stderr, "precept forget --session") {
-			t.Errorf("export --format %s: got %d lines about the damage in %q, want 1, with the remedy precept forget --session", format, n, stderr)
+			t.Errorf("export --format %s: got %d lines about the damage in %q, want 1 line, with the advice to run precept forget --session", format, n, stderr)
 		}
 	}
 	for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp", "/api/export?format=openai", "/sessions?words=Fix", "/api/sessions?words=Fix"} {
 		code, text := harness.Get(t, p.AdminURL+path, "t")
 		if code != http.StatusOK || !strings.Contains(text, intactText) {
-			t.Errorf("%s: got status %d, body %s, want 200 and the text %q", path, code, text, intactText)
+			t.Errorf("%s: got status %d, body %s, want status 200 and a body with %q", path, code, text, intactText)
 		}
 	}
 	lake := t.TempDir()

@@ -14,15 +14,15 @@ import (
 	"precept/test/harness"
 )
 
-// turnAt is a turn that a session sends to a replica.
+// turnAt is a turn of a session, and the replica that receives the turn.
 type turnAt struct {
 	replica     int
 	header      http.Header
 	user, reply string
 }
 
-// Each session opts out at one replica. A later turn immediately reaches a different replica, and repeats the opted-out
-// text without opting out.
+// Each session has a turn at one replica that opts out. Immediately afterwards, a turn at a different replica repeats
+// the opted-out text without opting out.
 func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
@@ -50,7 +50,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 			{0, optOut, "Look for " + canary + " by header.", "I found " + canary + "."},
 			{1, nil, "After the header " + newText, ""},
 		},
-		"opt-out by path": { // in the model's tool call
+		"opt-out by path": { // the opted-out path is in a tool call of the model
 			{0, nil, "Look for " + canary + " by path.", "I found " + canary + "."},
 			{1, nil, "After the path " + newText, ""},
 		},
@@ -93,7 +93,7 @@ func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 		for _, turn := range turns {
 			if strings.Contains(turn.user, newText) {
 				if len(harness.FilesWith(all, turn.user)) == 0 {
-					t.Errorf("%s: text %q from a turn without an opt-out is not stored", name, turn.user)
+					t.Errorf("%s: text %q from a turn without an opt-out: got it nowhere in the store, want it stored", name, turn.user)
 				}
 				continue
 			}

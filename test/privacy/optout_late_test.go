@@ -25,7 +25,8 @@ const (
 	keptCanary   = "snapdragon-1732" // in turns without an opt-out
 )
 
-// importSessions imports a session for each canary. The session with pathCanary has a later turn with keptCanary.
+// importSessions imports one session for each canary. The session with pathCanary also has a later turn with
+// keptCanary.
 func importSessions(t *testing.T, store []string) {
 	t.Helper()
 	transcriptJSON := func(id, canary string) string {
@@ -133,8 +134,8 @@ func serverOutputs(t *testing.T, flags []string) map[string]string {
 
 func dataDir(flags []string) string { return flags[slices.Index(flags, "--data-dir")+1] }
 
-// A tenant, an agent and a path opt out in the configuration after the sessions are stored. In a session with an
-// opted-out path, only the turns with this path disappear.
+// After the sessions are stored, a tenant, an agent and a path are opted out in the configuration. In a session with
+// the opted-out path, only the turns with this path must disappear.
 func TestLaterOptOutHidesStoredContent(t *testing.T) {
 	for _, kind := range []string{"embedded", "redis"} {
 		t.Run(kind, func(t *testing.T) {
@@ -172,11 +173,11 @@ func TestLaterOptOutHidesStoredContent(t *testing.T) {
 			}
 			for _, output := range []string{"export mplp", "export openai", "export parquet", "lake", "distill", "/api/export?format=openai", "/api/samples"} {
 				if !strings.Contains(after[output], keptCanary) {
-					t.Errorf("%s lacks %q, although no tenant, agent or path with this text opted out", output, keptCanary)
+					t.Errorf("%s lacks %q after the opt-out, want this text, because no opt-out applies to it", output, keptCanary)
 				}
 			}
 			if !strings.Contains(after["export openai"], "Thanks, now say goodbye") {
-				t.Error("export openai lacks the turn after the opted-out turns in the same session")
+				t.Error("export --format openai lacks the turn after the opted-out turns in the same session")
 			}
 			exported := filepath.Join(t.TempDir(), "export.jsonl")
 			if err := os.WriteFile(exported, []byte(before["export openai"]), 0o600); err != nil {

@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// The first turn opts out, by a header or by the path in a tool call. The second turn repeats the text without opting
-// out, after a restart or after the session has left memory.
+// The first turn opts out, by a header or by the path in a tool call. After a restart, or after the session has left
+// memory, the second turn repeats the text of the first turn without opting out.
 func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	t.Parallel()
 	const canary, newText = "periwinkle-3141", "marigold-5926"
@@ -77,20 +77,21 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						if list[i].Session == id.String() {
 							n++
 							if list[i].Turn != 2 || len(list[i].New) != 1 || !strings.Contains(string(list[i].New[0]), newText) {
-								t.Errorf("stored exchange: got turn %d with new items %s, want turn 2 with one message with %q", list[i].Turn, list[i].New, newText)
+								t.Errorf("stored exchange: got turn %d with the new items %s, want turn 2 with one new message, which contains %q", list[i].Turn, list[i].New, newText)
 							}
 						}
 					}
 				}
 				if n != 1 {
-					t.Errorf("session's stored exchanges: got %d, want 1 (the second turn)", n)
+					t.Errorf("stored exchanges of the session: got %d, want 1, for the second turn", n)
 				}
 			})
 		}
 	}
 }
 
-// skipReason returns the response header Precept-Skip: the reason why precept injected no lesson.
+// skipReason sends a chat request and returns the response header Precept-Skip, the reason why precept injected no
+// lesson.
 func skipReason(t *testing.T, url, name, body string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))

@@ -34,7 +34,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "precept.yaml")
 	reply := toolCallReply("chatcmpl-"+canary, "read", `{"path":"`+canary+`/prod.env"}`)
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		time.Sleep(150 * time.Millisecond) // so that precept stores the started turn before the reply shows the opted-out path
+		time.Sleep(150 * time.Millisecond) // so that precept stores the beginning of the turn before the reply with the opted-out path arrives
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, reply)
 	}))
@@ -73,7 +73,7 @@ reward: {close_after: 300ms}
 			t.Fatalf("%s: answer = %s, want the text %q", optOut, answer, canary)
 		}
 		if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-			t.Errorf("%s: feedback: got status %d, body %s, want 202 and ignored", optOut, code, answer)
+			t.Errorf("%s: feedback: got status %d, body %s, want status 202 and a body with ignored", optOut, code, answer)
 		}
 	}
 	waitForMetric := func(want string) {
@@ -97,18 +97,18 @@ reward: {close_after: 300ms}
 			for _, name := range names {
 				id := session.NamedID(tenant, session.NamespaceSession, name)
 				if found := append(harness.FilesWith(all, string(id[:])), harness.FilesWith(all, id.String())...); len(found) > 0 {
-					t.Errorf("%s: places with session %s's hash: got %v, want none", when, name, found)
+					t.Errorf("%s: places with the hash of session %s: got %v, want none", when, name, found)
 				}
 			}
 		}
 		if counts := doctorCounts(t, dir); counts != "[0 0 0 0 0]" {
-			t.Errorf("%s: session, exchange, sample, feedback and parked feedback counts: got %s, want zeros", when, counts)
+			t.Errorf("%s: numbers of sessions, exchanges, samples, feedback and parked feedback: got %s, want only zeros", when, counts)
 		}
 	}
 	p.Eventually("the turn with an opted-out path in the reply to be removed", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) == 0 })
 	checkNoTrace("while precept runs")
 	if code, answer := harness.Post(t, p.DataURL+"/v1/feedback", http.Header{"Authorization": {"Bearer k-learned"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-		t.Errorf("feedback on an unknown session: got status %d, body %s, want 202 and ignored", code, answer)
+		t.Errorf("feedback on an unknown session: got status %d, body %s, want status 202 and a body with ignored", code, answer)
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.ExitCode(); code != 0 {
@@ -143,7 +143,8 @@ func doctorCounts(t *testing.T, dir string) string {
 	return fmt.Sprint(n)
 }
 
-// The second of four turns reads an opted-out file. The third turn has the file content and a reply that quotes it.
+// In the second of four turns, the model reads an opted-out file. The third turn contains the content of the file, and
+// a reply that quotes the content.
 func TestMidSessionOptOutHidesOnlyOptedOutTurns(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
@@ -184,7 +185,7 @@ func TestMidSessionOptOutHidesOnlyOptedOutTurns(t *testing.T) {
 	}
 	for _, kept := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
 		if !strings.Contains(string(texts), kept) {
-			t.Errorf("text %q from a turn without an opt-out is not stored", kept)
+			t.Errorf("text %q from a turn without an opt-out: got it nowhere in the store, want it stored", kept)
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"precept/test/harness"
 )
 
-// newVaultModel starts a model that calls the tool read with the path deploy/prod.vault if the newest message contains
-// "vault".
+// newVaultModel starts a model. If the newest message contains "vault", the model calls the tool read with the path
+// deploy/prod.vault.
 func newVaultModel(t *testing.T) *httptest.Server {
 	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -37,7 +37,8 @@ func newVaultModel(t *testing.T) *httptest.Server {
 	return model
 }
 
-// The session's second turn opts out, and feedback repeats the turn's text.
+// The second turn of a session opts out. Feedback on the session repeats the text of this turn, which must appear in no
+// output.
 func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 	const visibleText, hiddenText = "snapdragon-2236", "larkspur-1414"
 	optOutHeader := http.Header{"Authorization": {"Bearer k-learned"}, "Precept-Learn": {"off"}}

@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// apis holds the path of each API, the beginning of a request with a system prompt and tools, and a reply.
+// apis holds, for each API, the path, the beginning of a request with a system prompt and tools, and a reply.
 var apis = map[string]struct{ path, requestStart, reply string }{ //nolint:gochecknoglobals // a table
 	"chat": {
 		"/v1/chat/completions",
@@ -85,7 +85,7 @@ func TestPromptAndToolsAreStoredOnce(t *testing.T) {
 			`"tools":[{"type":"function","function":{"name":"look_up","description":"Finds a periwinkle.","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}}]`,
 		} {
 			if strings.Count(line, want) != 1 || strings.Count(line, "gardener") != 1 {
-				t.Errorf("exported line %s: want it to contain %s and \"gardener\" once each", line, want)
+				t.Errorf("exported line %s, want a line that contains %s once and \"gardener\" once", line, want)
 			}
 		}
 	}
@@ -93,12 +93,12 @@ func TestPromptAndToolsAreStoredOnce(t *testing.T) {
 		for _, path := range []string{"/api/sessions/s-" + dialect, "/sessions/s-" + dialect} {
 			_, page := harness.Get(t, p.AdminURL+path, "token")
 			if strings.Count(page, "about marigolds") < 1 || !strings.Contains(page, "Finds a periwinkle.") || strings.Contains(page, "gardener@") {
-				t.Errorf("%s = %s, want the prompt and the tools without the address", path, page)
+				t.Errorf("%s = %s, want the prompt and the tools, but without the email address", path, page)
 			}
 		}
 		_, page := harness.Get(t, p.AdminURL+"/api/sessions/s-"+dialect, "token")
 		if n, tools := strings.Count(page, "about marigolds"), strings.Count(page, "Finds a periwinkle."); n != 1 || tools != 1 {
-			t.Errorf("%s session: got the prompt %d times and the tools %d times, want once each", dialect, n, tools)
+			t.Errorf("%s session: got the prompt %d times and the tools %d times, want each of them once", dialect, n, tools)
 		}
 	}
 	p.Stop()
