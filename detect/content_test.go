@@ -100,7 +100,8 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 	}
 }
 
-// Inspect reads the whole transcript. Loops reads each request of the session.
+// Inspect reads the whole transcript at once, and Loops reads each request of the session. Both must find the same
+// loops.
 func TestInspectAndLoopsAgreeOnCalls(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)

@@ -133,7 +133,7 @@ func TestFailureAfterProgressLinesIsFound(t *testing.T) {
 	}
 }
 
-// A hint about background servers must not turn a timeout into a command that still runs.
+// After a timeout, a hint about background servers in the result must not make the command count as still running.
 func TestTimeoutWithHintOrHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ tool, args, text string }{

@@ -129,7 +129,7 @@ func TestRefusalNamesRefuser(t *testing.T) {
 	}
 }
 
-// The result of a successful edit can show the change, with any text below the first line.
+// The result of a successful edit can show the changed text, which can contain error messages, below the first line.
 func TestEditFailureIsReadFromTheFirstLine(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"String to replace was not found in the file":      detect.Error,

@@ -50,7 +50,7 @@ func readRows(t *testing.T, dir, file string) []labelledRow {
 		rows = append(rows, r)
 	}
 	if len(rows) == 0 || s.Err() != nil {
-		t.Fatalf("%s: %d rows, err = %v, want at least one row, nil", file, len(rows), s.Err())
+		t.Fatalf("%s: got %d rows, err = %v, want at least one row and no error", file, len(rows), s.Err())
 	}
 	return rows
 }

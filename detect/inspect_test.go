@@ -263,7 +263,7 @@ func longTranscript(rounds int) []byte {
 	return []byte(b.String())
 }
 
-// Copying the messages, decoding each result twice or analysing each call twice would exceed the limits.
+// Inspect would exceed the limits if it copied the messages, decoded each result twice or analysed each call twice.
 func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	text := longTranscript(1500)
 	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // the first call reads the phrase lists

@@ -188,7 +188,7 @@ func TestNearestKindCorrectsSpelling(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Kind{"comand-not-found": "command-not-found", "timeouts": "timeout", "port-used": "port-in-use"} {
 		if got, known := NearestKind(name); got != want || known {
-			t.Errorf("NearestKind(%q) = %q, %t, want %q, false", name, got, known, want)
+			t.Errorf("NearestKind(%q) = kind %q, known %t, want kind %q, known false", name, got, known, want)
 		}
 	}
 	if _, known := NearestKind("timeout"); !known {

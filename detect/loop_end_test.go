@@ -125,8 +125,8 @@ func TestEditOrBrowserToolEndsALoop(t *testing.T) {
 	}
 }
 
-// A failed API call is still a loop if the user neither reports a change nor asks for a retry, and the failure is not
-// transient.
+// A failing API call that the agent repeats after a user turn is still a loop if the user neither reports a change nor
+// asks for a retry, and the failure is not transient.
 func TestUserTurnEndsALoop(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := countLoops(t, failedBash("make demo"), userTurn("and the docs?"), failedBash("make demo")); got != 0 {

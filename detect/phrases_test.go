@@ -15,8 +15,8 @@ const (
 	agentOffer  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// resultForPhrase runs the rule that uses phrases of this class on the text of a test case. The result is a string, so
-// that results of different types can be compared.
+// resultForPhrase applies the rule that uses phrases of the given class to the text of a test case. It returns the
+// result as a string, so that the test can compare results of different types.
 func resultForPhrase(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
@@ -159,7 +159,7 @@ func callResultForPhrase(p *phrases, class, phrase, text string) string {
 func TestEachPhraseDecidesItsTestCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
-		t.Fatalf("readLists = %d phrases, %v, want at least 2000, nil", len(list), err)
+		t.Fatalf("readLists = %d phrases, error %v, want at least 2000 phrases and no error", len(list), err)
 	}
 	for _, message := range unneededPhrases(t, list) {
 		t.Errorf("unneeded phrase: %s", message)
@@ -222,7 +222,7 @@ func TestReadListRejectsInvalidLines(t *testing.T) {
 	}
 	list, err := readList("a.tsv", "missing\ten\t\" not found\"\tx\n")
 	if err != nil || list[0].phrase != " not found" {
-		t.Errorf(`readList = %+v, %v, want the phrase " not found", nil`, list, err)
+		t.Errorf(`readList = %+v, error %v, want the phrase " not found" and no error`, list, err)
 	}
 }
 

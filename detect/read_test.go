@@ -56,7 +56,7 @@ func TestReadTranscriptsNamesEachTruncatedLine(t *testing.T) {
 	}
 }
 
-// The formats are JSON over several lines, several values on a line, arrays, and message lists.
+// ReadTranscripts accepts JSON over several lines, several values on a line, arrays, and message lists.
 func TestReadTranscriptsAcceptsEveryFormat(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	multiline := strings.NewReplacer(`[`, "[\n", `},`, "},\n", `:`, ":\n  ")
@@ -66,12 +66,12 @@ func TestReadTranscriptsAcceptsEveryFormat(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("ReadTranscripts(%s) = %v, %v, want a, b, nil", text, ids, err)
+			t.Errorf("ReadTranscripts(%s) = ids %v, error %v, want ids a and b, and no error", text, ids, err)
 		}
 	}
 	messages := "[\n" + `{"role":"user","content":"x"},` + "\n" + `{"role":"assistant","content":"y"}` + "\n]\n"
 	if ids, err := readIDs(messages + messages); err != nil || len(ids) != 2 {
-		t.Errorf("ReadTranscripts(two message lists) = %d transcripts, %v, want 2, nil", len(ids), err)
+		t.Errorf("ReadTranscripts(two message lists) = %d transcripts, error %v, want 2 transcripts and no error", len(ids), err)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestReadTranscriptsSkipsInvalidArrayElement(t *testing.T) {
 		}
 	}
 	if ids, err := readIDs("[\n" + `{"role":"user","content":"x"},` + "\n{bad},\n" + `{"role":"assistant","content":"y"}` + "\n]"); len(ids) != 0 || err == nil {
-		t.Errorf("ReadTranscripts(list with an invalid message) = %d transcripts, %v, want 0 and an error", len(ids), err)
+		t.Errorf("ReadTranscripts(list with an invalid message) = %d transcripts, error %v, want no transcript and an error", len(ids), err)
 	}
 }
 

@@ -109,6 +109,6 @@ func TestInferredResultKeepsHashAndText(t *testing.T) {
 		t.Fatalf("Loops = %+v, want one loop", l)
 	}
 	if item, _, ok := twice.Find(twice.AnchorAt(4, l[0].CallID)); !ok || item != 4 {
-		t.Errorf("loop anchor: item = %d, found = %t, want 4, true", item, ok)
+		t.Errorf("loop anchor: item = %d, found = %t, want item 4, found true", item, ok)
 	}
 }

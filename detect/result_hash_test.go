@@ -90,7 +90,7 @@ func TestResultHashIgnoresVolatileParts(t *testing.T) {
 	}
 }
 
-// The second answer repeats the calls with a different key order, white space and description.
+// The second answer repeats the calls in the first answer, but with a different key order, white space and description.
 func TestLoopsFindsRespelledParallelCalls(t *testing.T) {
 	arguments := []func(i int, repeated bool) string{
 		func(i int, repeated bool) string {

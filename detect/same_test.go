@@ -85,7 +85,7 @@ func TestHashesIgnoreIrrelevantDifferences(t *testing.T) {
 	}
 }
 
-// A provider can keep the history, so that a request has only the new items.
+// The loops must also be the same if the provider keeps the history, so that a request has only the new items.
 func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		steps := drawSteps(rt)
@@ -145,7 +145,7 @@ func TestInvalidCheckpointCausesNoLoop(t *testing.T) {
 	}
 }
 
-// If a request has a result without the call, the recall function returns the call.
+// If a request has a result without the call, Loops gets the call from the recall function.
 func TestLoopsRecallsMissingCalls(t *testing.T) {
 	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")

@@ -171,7 +171,7 @@ func TestShortTurnsAreClassified(t *testing.T) {
 	}
 }
 
-// No text causes a panic, and a second call returns the same result.
+// The functions that read texts must not panic on any text, and a second call must return the same result.
 func TestClassifyIsDeterministicOnAnyText(t *testing.T) {
 	texts := []string{
 		`{"command":"cd web && npx tsc --noEmit 2>&1 | head -20; echo $? > x","timeout":3,"env":["A=1",{"b":null}]}`,

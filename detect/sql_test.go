@@ -21,7 +21,7 @@ func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	}
 }
 
-// Temporary files, log files, seeds and hosts can have random names.
+// Equal failures can differ in random names of temporary files, log files, seeds and hosts.
 func TestRandomNamesDoNotChangeTheResult(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"cannot open /tmp/tmp.aBcDeFgH/x", "cannot open /tmp/tmp.QwErTzUi/x"},

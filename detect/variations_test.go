@@ -102,7 +102,7 @@ func clickWithRef(ref string) testStep {
 }
 
 // failedQueries returns calls that fail with an error about the statement's table. The table is the last word of the
-// statement. If that is another spelling of carts, such as "carts;", the table is carts.
+// statement. If this word is another spelling of carts, such as "carts;", the error names the table carts.
 func failedQueries(statements ...string) (steps []testStep) {
 	for _, s := range statements {
 		name := s[strings.LastIndex(s, " ")+1:]

@@ -67,10 +67,10 @@ func TestVerificationNeedsAStartedRun(t *testing.T) {
 	} {
 		kind, passed, ok := detect.Verification("bash", tc.args, tc.text)
 		if kind != tc.kind || passed != tc.passed || ok != (tc.kind != "") {
-			t.Errorf("%s: Verification = %q, %v, %v, want %q, %v, %v", tc.name, kind, passed, ok, tc.kind, tc.passed, tc.kind != "")
+			t.Errorf("%s: Verification = kind %q, passed %v, ok %v, want kind %q, passed %v, ok %v", tc.name, kind, passed, ok, tc.kind, tc.passed, tc.kind != "")
 		}
 	}
 	if kind, passed, ok := detect.Verification("run_tests", `{}`, "Error: 2 tests failed"); kind != "test" || passed || !ok {
-		t.Errorf("tool run_tests: Verification = %q, %v, %v, want \"test\", false, true", kind, passed, ok)
+		t.Errorf("tool run_tests: Verification = kind %q, passed %v, ok %v, want kind \"test\", passed false, ok true", kind, passed, ok)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-// hop is one of several proxies in a row.
+// hop is one of several proxies in a chain.
 type hop struct {
 	injector *inject.Injector
 	rec      *session.Record

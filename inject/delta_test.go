@@ -8,7 +8,7 @@ import (
 )
 
 // In requests with previous_response_id, a user message that repeats the one before the reply starts a new turn. Only
-// the first of these turns gets a block, because the provider keeps it.
+// the first of these turns gets a block, because the provider keeps the block.
 func TestRepeatedMessageAfterReplyStartsTurn(t *testing.T) {
 	s := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "continue", "x")), "s")
 	s.plan([]byte(`{"model":"m","input":"hello"}`))

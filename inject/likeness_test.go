@@ -69,7 +69,8 @@ func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 	}
 }
 
-// Matches by meaning are found in the background, after a request was sent.
+// precept searches for matches by meaning in the background, after it has sent a request. Therefore it inserts the
+// lesson at the next turn.
 func TestMeaningMatchIsInsertedAtNextTurn(t *testing.T) {
 	s := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
 	s.agent.addUserMessage("go")

@@ -289,7 +289,7 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 	}
 }
 
-// A category consists of the agent, the model family and the length of the first message (s means short).
+// A session's category consists of the agent, the model family and the length of the first message (s for short).
 func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	s := newTestSession(t, plainChat, injectAll(), newBook(), "s")
 	s.agent.addUserMessage("short")
@@ -429,8 +429,8 @@ func TestMainAgentKeepsBlockAfterSubAgent(t *testing.T) {
 	}
 }
 
-// A delta request contains only new items, because the provider keeps the history. Therefore a block is sent in only
-// one request, in the turn that made it. A request with the full list gets all blocks.
+// A delta request contains only new items, because the provider keeps the history. Therefore precept sends a block only
+// in the turn in which it made the block. A request with the full history gets all blocks.
 func TestDeltaRequestsGetEachBlockOnce(t *testing.T) {
 	cfg := injectAll()
 	s := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
@@ -489,7 +489,8 @@ func TestHarmfulLessonBecomesCaution(t *testing.T) {
 	}
 }
 
-// fixedCounts has fixed counts of sessions above (better) and below (worse) expectation.
+// fixedCounts is a chooser that always reports the same numbers of sessions above (better) and below (worse)
+// expectation.
 type fixedCounts struct {
 	*bandit.Chooser
 	better, worse float64

@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// manyLessons returns ten lessons, whose texts are different in each edition.
+// manyLessons returns a book with ten lessons. Their texts differ between editions.
 func manyLessons(edition string) *lesson.Book {
 	var all []*lesson.Lesson
 	for i := range 10 {
@@ -27,7 +27,7 @@ func manyLessons(edition string) *lesson.Book {
 	return newBook(all...)
 }
 
-// In any conversation, one turn's messages are a prefix of the next turn's messages.
+// In any conversation, the messages that the upstream gets in one turn are a prefix of the messages in the next turn.
 func TestEachTurnExtendsThePreviousRequest(t *testing.T) {
 	first, second := manyLessons("one"), manyLessons("two")
 	rapid.Check(t, func(t *rapid.T) {

@@ -19,7 +19,7 @@ const (
 	styleSection = "## Style\n\nUse tabs.\n"
 )
 
-// Probabilities that a session is in the control group.
+// noControl and allControl are probabilities that a session is in the control group.
 const noControl, allControl = 0.0, 1.0
 
 // rulesFile is a system prompt that contains testSection and styleSection.

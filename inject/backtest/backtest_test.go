@@ -82,7 +82,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	r = run.Result("a-b")
 	if r.NearMisses.Sessions != 2 || len(r.NearMisses.MissingConditions) != 20 {
-		t.Errorf("text with words from 100 phrases: got %d reasons in %d near misses, want 20 in 2", len(r.NearMisses.MissingConditions), r.NearMisses.Sessions)
+		t.Errorf("text with words from 100 phrases: got %d reasons in %d near misses, want 20 reasons in 2 near misses", len(r.NearMisses.MissingConditions), r.NearMisses.Sessions)
 	}
 	for _, why := range r.NearMisses.MissingConditions {
 		if why.Sessions != 2 {

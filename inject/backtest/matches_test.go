@@ -178,7 +178,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	}
 	for i, want := range []int{2, 3} {
 		if fired, sessions := run.Matches([]*lesson.Lesson{own, all}[i]); fired != want || sessions != want {
-			t.Errorf("Matches(%s) = %d, %d, want %d, %[4]d", list[i].Slug, fired, sessions, want)
+			t.Errorf("Matches(%s) = %d of %d sessions, want %d of %[4]d", list[i].Slug, fired, sessions, want)
 		}
 		if w := list[i].Rewards; *w.MeanMatched != 0.5 || w.RewardedMatched != 2 || w.MeanUnmatched != nil || w.RewardedUnmatched != 0 {
 			t.Errorf("%s: mean rewards = %+v, want 0.5 over 2 matches, and no mean over the others", list[i].Slug, w)

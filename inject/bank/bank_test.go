@@ -161,7 +161,7 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 		t.Errorf("Replace with equal texts: changed = %v, err = %v, want no change and no error", changed, err)
 	}
 	if n, err := b.CopyIn(t.Context(), map[string][]byte{"one.md": lessonText(t, "one")}, "me"); err != nil || n != 1 {
-		t.Errorf("CopyIn with one equal text = %d, %v, want 1, nil", n, err)
+		t.Errorf("CopyIn with one equal text = %d lessons, error %v, want 1 lesson and no error", n, err)
 	}
 	if len(m.commits) > 0 {
 		t.Errorf("commits after changes without effect = %+v, want none", m.commits)

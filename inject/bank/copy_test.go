@@ -78,7 +78,7 @@ func TestCopyInReplacesOnlySameNames(t *testing.T) {
 		"two.md": two, "deep/three.md": lessonText(t, "three"), bank.Archive + "four.md": lessonText(t, "four"),
 	}, "somebody")
 	if err != nil || n != 2 {
-		t.Fatalf("CopyIn = %d, %v, want 2, nil", n, err)
+		t.Fatalf("CopyIn = %d lessons, error %v, want 2 lessons and no error", n, err)
 	}
 	if got := listSlugs(t, b); got != "one three two" {
 		t.Errorf("lessons = %q, want \"one three two\"", got)
@@ -96,7 +96,7 @@ func TestCopyInReplacesOnlySameNames(t *testing.T) {
 	for _, name := range []string{"_hidden.md", "../up.md", "a/.b.md", "five.txt", ".md"} {
 		n, err := b.CopyIn(t.Context(), map[string][]byte{"six.md": lessonText(t, "six"), name: lessonText(t, "five")}, "somebody")
 		if !hasCode(err, lesson.CodeInvalid) || n != 0 || strings.Contains(listSlugs(t, b), "six") {
-			t.Errorf("CopyIn with the name %q = %d, %v, want code %s and no lesson", name, n, err, lesson.CodeInvalid)
+			t.Errorf("CopyIn with the name %q = %d lessons, error %v, want the code %s and no lesson", name, n, err, lesson.CodeInvalid)
 		}
 	}
 }

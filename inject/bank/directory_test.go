@@ -17,7 +17,7 @@ func TestDirectoryPassesTheBankSuite(t *testing.T) {
 	})
 }
 
-// Tail reads more than the last megabyte if necessary.
+// Tail reads more than the last megabyte of the log if that part has too few events.
 func TestTailSkipsTruncatedLogLines(t *testing.T) {
 	dir := t.TempDir()
 	log := `{"action":"create","slug":"a"}` + "\n" + `{"action":"app` + "\n" + `{"action":"edit","slug":"a"}` + "\n"
@@ -36,6 +36,6 @@ func TestTailSkipsTruncatedLogLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if events, err := bank.Directory(dir).Tail(t.Context(), 4000); err != nil || len(events) != 4000 {
-		t.Errorf("Tail(4000) from 50,000 events = %d events, %v, want 4000", len(events), err)
+		t.Errorf("Tail(4000) from 50,000 events = %d events, error %v, want 4000 events", len(events), err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"precept/inject/bank"
 )
 
-// Opening a pipe would block until a writer opens it.
+// If the bank opened a named pipe, it would wait until a writer opens the pipe.
 func TestDirectoryDoesNotOpenNamedPipes(t *testing.T) {
 	dir := t.TempDir()
 	d := bank.Directory(dir)

@@ -86,7 +86,7 @@ func newMemoryBank(t *testing.T, slugs ...string) (*bank.Bank, *memory) {
 	return bank.New(bank.Options{Storage: m, Now: noon}), m
 }
 
-// The suite must not require anything that only a directory or Redis can do.
+// The tests in package banktest must not require anything that only a directory or Redis can do.
 func TestMemoryPassesTheBankSuite(t *testing.T) {
 	banktest.Run(t, func(*testing.T) bank.Storage { return &memory{texts: map[string][]byte{}} })
 }

@@ -18,7 +18,7 @@ func failureLines(text string) string {
 	return strings.Join(got, "\n")
 }
 
-// A tool's output ends in the middle of a failure if, for example, the reader of a pipe closed it.
+// A closed pipe, for example, can end a tool's output in the middle of a failure.
 func TestTruncatedOutputKeepsCompleteFailures(t *testing.T) {
 	for _, tc := range []struct{ name, text, want string }{
 		{"ruff, cut before the position", "F401 `os` imported but unused", ""},
@@ -144,8 +144,8 @@ func TestNewEntryFollowsListOrBlankLine(t *testing.T) {
 	}
 }
 
-// An entry without a file, an error or a rule is not read. The other fields may be missing, and then the advice of the
-// entry's lesson has no line for them.
+// Entries skips an entry if the file, the error or the rule is missing. If another field is missing, the advice of the
+// entry's lesson has no line for this field.
 func TestEntriesNeedFileErrorAndRule(t *testing.T) {
 	all := strings.Split(strings.TrimSuffix(bullet, "\n"), "\n")
 	fields := strings.Join(all[1:], "\n")
@@ -229,11 +229,11 @@ func TestEntryLessonMatchesPathAndError(t *testing.T) {
 		record(t, l, e)
 		list := ledger.Lessons([]byte(readLedger(t, l)))
 		if (len(list) == 1) != (tc.keyword+tc.pattern != "") {
-			t.Errorf("%s, %s: got %d lessons, want one: %t", tc.file, tc.err, len(list), tc.keyword+tc.pattern != "")
+			t.Errorf("file %s, error %s: got %d lessons, want one lesson: %t", tc.file, tc.err, len(list), tc.keyword+tc.pattern != "")
 		}
 		for _, got := range list {
 			if k, p := strings.Join(got.Trigger.Keywords, "|"), strings.Join(got.Trigger.ErrorPatterns, "|"); k != tc.keyword || p != tc.pattern {
-				t.Errorf("%s, %s: keywords = %q, error patterns = %q, want %q and %q", tc.file, tc.err, k, p, tc.keyword, tc.pattern)
+				t.Errorf("file %s, error %s: keywords = %q, error patterns = %q, want keywords %q, error patterns %q", tc.file, tc.err, k, p, tc.keyword, tc.pattern)
 			}
 		}
 	}

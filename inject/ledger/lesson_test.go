@@ -51,7 +51,7 @@ func TestEntryLessonHasPathAndErrorPattern(t *testing.T) {
 		}
 		k, p := strings.Join(got[0].Trigger.Keywords, "|"), strings.Join(got[0].Trigger.ErrorPatterns, "|")
 		if k != tc.keyword || p != tc.pattern {
-			t.Errorf("%s: keywords = %q, error patterns = %q, want %q and %q", tc.err, k, p, tc.keyword, tc.pattern)
+			t.Errorf("error %s: keywords = %q, error patterns = %q, want keywords %q, error patterns %q", tc.err, k, p, tc.keyword, tc.pattern)
 		}
 	}
 }

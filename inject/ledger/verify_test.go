@@ -53,7 +53,7 @@ func TestEntryNamesTheFailedCommand(t *testing.T) {
 			t.Errorf(`%s: entry = %+v, want intent "INT-7", type %q, error %q and cause %q`, tc.name, e, tc.failure.Type, tc.failure.Error, tc.cause)
 		}
 		if tc.rule != "" && (e.Rule != tc.rule || e.File != tc.file) {
-			t.Errorf("%s: rule = %q, file = %q, want %q and %q", tc.name, e.Rule, e.File, tc.rule, tc.file)
+			t.Errorf("%s: rule = %q, file = %q, want rule %q, file %q", tc.name, e.Rule, e.File, tc.rule, tc.file)
 		}
 		if err := e.Validate(); err != nil || !strings.HasSuffix(tc.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
 			t.Errorf("%s: err = %v, file = %q, rule = %q, want a valid entry, with a file that is the end of the path and occurs in the rule",

@@ -72,7 +72,8 @@ func TestApplyActionSetsStateAndPlan(t *testing.T) {
 	}
 }
 
-// Earlier releases did not write former_state, and wrote some paused lessons as quarantined with a content hash.
+// Earlier releases did not write the key former_state, and wrote some paused lessons as quarantined with a content
+// hash.
 func TestActionsAcceptFilesFromEarlierVersions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {

@@ -90,7 +90,7 @@ func TestKernelEventsReportFileChanges(t *testing.T) {
 	})
 }
 
-// A Kubernetes volume is updated by replacing the link ..data.
+// Kubernetes updates the files in a volume by replacing the ..data link.
 func TestKernelEventsReportReplacedLinks(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()

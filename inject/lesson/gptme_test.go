@@ -65,7 +65,7 @@ func TestGptmeFindingsNameGptmeFields(t *testing.T) {
 		{gptmeText("keywords: [read the log]"), "match.keywords[0]"},
 		{gptmeText("keywords: [look again, sk-secret]"), "match.keywords[1]"},
 		{gptmeText("keywords: []"), "match"},
-		{gptmeText("keywords: [look again]"), "match"}, // matches too many sessions
+		{gptmeText("keywords: [look again]"), "match"}, // these keywords match too many sessions
 		{gptmeText("keywords: [look again]\npatterns: ['a.*b']"), "match.patterns"},
 		{gptmeText("patterns: ['a.*b']"), "match.patterns"},
 		{gptmeText("keywords: [look again]\ntools: [shell]"), "match.tools"},

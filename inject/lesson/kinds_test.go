@@ -98,11 +98,11 @@ func TestUnknownErrorKindFindingNamesNearestKind(t *testing.T) {
 	t.Parallel()
 	found := lesson.Checker{}.CheckBook(newBook(t, lessonForErrorKinds("the-one", "timeout, comand-not-found")))
 	if len(found) != 2 || found[0].Code != "unknown_kind" && found[1].Code != "unknown_kind" {
-		t.Fatalf("findings = %v, want 2 with unknown_kind", found)
+		t.Fatalf("findings = %v, want 2, one of them with the code unknown_kind", found)
 	}
 	for _, f := range found {
 		if f.Code == "unknown_kind" && (f.Field != "trigger.metadata.precept.error_kinds[1]" || !strings.Contains(f.Message, "the most similar kind is command-not-found")) {
-			t.Errorf("finding = %v, want the nearest kind command-not-found for error_kinds[1]", f)
+			t.Errorf("finding = %v, want error_kinds[1] as the field, and command-not-found as the most similar kind", f)
 		}
 	}
 }

@@ -58,8 +58,8 @@ func TestEditChangesOneFieldInAnyLayout(t *testing.T) {
 	}
 }
 
-// replacementFor returns arguments with which lessonFile replaces its own lines with the given lines, which have the
-// same keys.
+// replacementFor returns a pair for the argument replaced of lessonFile: the lines of the lesson file that have the
+// same keys as the given lines, and the given lines.
 func replacementFor(lines string) []string {
 	first, _, _ := strings.Cut(strings.TrimSpace(lines), " ")
 	for _, original := range []string{"outcome: success\nevidence:", "outcome: success", "title: Check the page before clicking", "      keywords: [load more]", "  - kind: run\n    ref: r1"} {

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The requests share few words with the lessons, but use related terms, such as "takes forever" for "slow".
+// The requests in the test data share few words with the lessons, but use related terms, such as "takes forever" for
+// "slow".
 func TestRelatedTermsMatchParaphrasesWithoutCommonWords(t *testing.T) {
 	const lessons = 40
 	all := readParaphrases(t, "related.tsv")

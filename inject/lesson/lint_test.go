@@ -58,7 +58,7 @@ func TestChecksReportHitsButNotNearMisses(t *testing.T) {
 		{name: "keyword that contains a not_keyword", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), nearMiss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
 		{name: "keyword in its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), nearMiss: keywords("before click")},
 		{name: "keyword in its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), nearMiss: keywords("page ids again")},
-		// An agent that quotes the advice causes no tool error.
+		// The advice may contain the error pattern, because an agent that quotes the advice causes no tool error.
 		{name: "error pattern in its own title", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), nearMiss: one()},
 		{name: "keyword in advice beyond the shown part", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), nearMiss: one()},
 		{name: "empty advice", want: "no_advice", hit: one("Read the page id again.", "  "), nearMiss: one("Read the page id again.", ".")},

@@ -206,7 +206,7 @@ func TestMatchDependsOnStateAndTime(t *testing.T) {
 	}
 	for slug, want := range map[string]State{"old-a": Superseded, "expired": Expired, "state-trial": Trial, "mid-a": Archived, "expires-soon": Active, "ring-a": Active} {
 		if got, ok := b.StateAt(slug, now); !ok || got != want {
-			t.Errorf("StateAt(%s) = %q, %v, want %q, true", slug, got, ok, want)
+			t.Errorf("StateAt(%s) = state %q, found %v, want state %q, found true", slug, got, ok, want)
 		}
 	}
 	if _, ok := b.StateAt("nobody", now); ok {

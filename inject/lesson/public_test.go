@@ -54,7 +54,7 @@ func TestOpenFence(t *testing.T) {
 	}
 }
 
-// A heading within code does not end the section.
+// A heading within code does not end the section with the advice.
 func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	for body, want := range map[string]string{
 		"## What to do (or avoid)\n\nA.\n\n### Why\nB.\n\n## Next\nC.\n":      "A.\n\n### Why\nB.",

@@ -185,7 +185,7 @@ func TestStartTrialSetsStartOnlyWithPicks(t *testing.T) {
 	}
 }
 
-// A list item's number does not end a sentence.
+// The number of a list item, such as "1.", does not end a sentence.
 func TestLinesEndAfterItemParagraphOrWord(t *testing.T) {
 	for _, tc := range []struct {
 		advice string

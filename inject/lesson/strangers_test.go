@@ -10,7 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonFile returns a valid learning/v1 file; replaced has pairs of old and new texts.
+// lessonFile returns a valid lesson file in the format learning/v1. The arguments in replaced are pairs of a text in
+// the file and the text that replaces it.
 func lessonFile(slug string, replaced ...string) string {
 	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
 schema: learning/v1
@@ -115,7 +116,7 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// The directory has link loops, dangling links, links to a parent and a folder that is too deep.
+// The directory has link loops, dangling links, links to a parent directory, and a folder that is too deep.
 func TestLessonsInUnusualFoldersLoadOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

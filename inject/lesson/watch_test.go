@@ -234,7 +234,7 @@ func TestWatcherKeepsUnreadableLessons(t *testing.T) {
 	})
 }
 
-// The first part of the file is a valid lesson, but the watcher must wait for the rest.
+// The part of the file that is written first is a valid lesson, but the watcher must wait for the rest of the file.
 func TestWatcherWaitsForCompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// From the next turn on, a lesson about boats matches a text about a yacht.
+// The matcher searches in the background, so a lesson about boats matches a text about a yacht from the next turn on.
 func ExampleMatcher() {
 	api := httptest.NewServer(&embeddingServer{}) // similar embeddings for boats and yachts
 	defer api.Close()

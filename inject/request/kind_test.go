@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each pattern finds its example without the other patterns.
+// Each pattern in kinds.tsv must match its example without the help of other patterns.
 func TestEachPatternFindsItsExample(t *testing.T) {
 	t.Parallel()
 	kindTable, rows, err := readTable(kindsText)
@@ -180,7 +180,7 @@ func TestTokensPerSentenceAreLimited(t *testing.T) {
 func TestNearestReturnsSimilarKind(t *testing.T) {
 	t.Parallel()
 	if got, known := Nearest("comit"); got != "commit" || known {
-		t.Errorf("Nearest(comit) = %s, %v, want commit, false", got, known)
+		t.Errorf("Nearest(comit) = kind %s, known %v, want kind commit, known false", got, known)
 	}
 	if _, known := Nearest("verify"); !known {
 		t.Error("Nearest(verify): known = false, want true")

@@ -39,7 +39,7 @@ func TestRegistryRoundTrip(t *testing.T) {
 		t.Fatalf("Read = %+v, %v, want 2 sections, the second with the name B", r, err)
 	}
 	if i, ok := r.Index(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
-		t.Errorf("Index(section B) = %d, %v, want 1, true; Lines(1) = %q, want 2 lines", i, ok, r.Lines(1))
+		t.Errorf("Index(section B) = %d, found %v, want 1, found true; Lines(1) = %q, want the 2 lines of section B", i, ok, r.Lines(1))
 	}
 }
 
@@ -99,12 +99,12 @@ func TestSessionsBeforeMeasurementAreNotMeasured(t *testing.T) {
 	}
 	r := read()
 	if before, from := r.IsMeasuring(0, noon().Add(-time.Second)), r.IsMeasuring(0, noon()); before || !from {
-		t.Errorf("IsMeasuring before Began = %v, at Began = %v, want false, true", before, from)
+		t.Errorf("IsMeasuring = %v before Began and %v at Began, want false and true", before, from)
 	}
 	late := noon().Add(time.Minute) // the process first reads the section
 	r = read().SetStarts(&rules.Registry{}, late)
 	if before, from := r.IsMeasuring(0, late.Add(-time.Second)), r.IsMeasuring(0, late); before || !from {
-		t.Errorf("IsMeasuring before the first read = %v, at the first read = %v, want false, true", before, from)
+		t.Errorf("IsMeasuring = %v before the first read and %v at the first read, want false and true", before, from)
 	}
 	if again := read().SetStarts(r, late.Add(time.Hour)); !again.IsMeasuring(0, late) {
 		t.Error("IsMeasuring at the first read = false after a later read, want true")
