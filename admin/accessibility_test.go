@@ -31,7 +31,7 @@ func nodeText(n *html.Node) string {
 	return strings.TrimSpace(b.String())
 }
 
-// elements returns the elements in a page.
+// elements returns all HTML elements of the page in the response.
 func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	t.Helper()
 	defer res.Body.Close()
@@ -47,7 +47,7 @@ func elements(t *testing.T, res *http.Response) (out []*html.Node) {
 	return out
 }
 
-// barriers returns the faults that hinder people with a screen reader or without a mouse.
+// barriers returns the faults of a page that hinder people who use a screen reader or no mouse.
 func barriers(page []*html.Node) (out []string) {
 	ids, labels := map[string]bool{}, map[string]bool{}
 	for _, n := range page {
@@ -61,7 +61,7 @@ func barriers(page []*html.Node) (out []string) {
 			labels[attr(n, "for")] = true
 		}
 	}
-	level, h1s := 0, 0 // previous heading's level, and number of h1 elements
+	level, h1s := 0, 0 // level of the previous heading, and number of h1 elements
 	for _, n := range page {
 		for _, key := range []string{"aria-labelledby", "aria-describedby", "for", "popovertarget", "list"} {
 			if id := attr(n, key); id != "" && !ids[id] {
@@ -122,7 +122,7 @@ func barriers(page []*html.Node) (out []string) {
 	return out
 }
 
-// pageAddresses returns at least one page of each kind.
+// pageAddresses returns the address of at least one page of each kind.
 func pageAddresses() []string {
 	return []string{
 		"/", "/lessons", "/lessons?sort=-rewarded", "/lessons/word?backtest=1", "/breakdown", "/queue", "/queue?backtest=word-b", "/sessions", "/views", "/traffic", "/compare",
@@ -147,7 +147,7 @@ func TestPagesAreAccessible(t *testing.T) {
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
 		for _, address := range pageAddresses() {
 			for _, barrier := range barriers(elements(t, serve(h, address, cookie))) {
-				t.Errorf("%s, page %s: got barrier %s, want none", name, address, barrier)
+				t.Errorf("dashboard %s, page %s: got barrier %s, want none", name, address, barrier)
 			}
 		}
 		for _, barrier := range barriers(elements(t, serve(h, "/lessons", nil))) {
@@ -192,7 +192,7 @@ func TestBarriersFindsPlantedFaults(t *testing.T) {
 		}
 		got := strings.Join(barriers(page), "; ")
 		if (want == "") != (got == "") || !strings.Contains(got, want) {
-			t.Errorf("%s: got %q, want %q", text, got, want)
+			t.Errorf("barriers of the page %s: got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -233,18 +233,18 @@ func TestClearLinkAppearsOnlyWithFilter(t *testing.T) {
 		},
 	} {
 		if _, clearLink := readFilters(path); clearLink != "" {
-			t.Errorf("%s without a filter: got link to clear the filters %q, want none", path, clearLink)
+			t.Errorf("%s without a filter: got the link Clear to %q, want no such link", path, clearLink)
 		}
 		if _, clearLink := readFilters(path + "?tenant=acme"); clearLink != "" {
-			t.Errorf("%s with only a tenant: got link to clear the filters %q, want none", path, clearLink)
+			t.Errorf("%s with only a tenant: got the link Clear to %q, want no such link", path, clearLink)
 		}
 		for key, value := range filters {
 			fields, clearLink := readFilters(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))
 			if fields[key] != value {
-				t.Errorf("%s: field %s has value %q, want %q", path, key, fields[key], value)
+				t.Errorf("%s: got field %s with value %q, want %q", path, key, fields[key], value)
 			}
 			if fields["tenant"] != "acme" || clearLink != path+"?tenant=acme" {
-				t.Errorf("%s with filter %s: got tenant %q, want acme; got link to clear the filters %q, want %q", path, key, fields["tenant"], clearLink, path+"?tenant=acme")
+				t.Errorf("%s with the filter %s: got tenant %q (want acme), the link Clear to %q (want %q)", path, key, fields["tenant"], clearLink, path+"?tenant=acme")
 			}
 		}
 	}

@@ -15,10 +15,10 @@ import (
 )
 
 type fakeLessonService struct {
-	lastCall string // newest Act call's arguments: slug, action, epsilon, half-width, author and number of picks
+	lastCall string // arguments of the latest call of Act: slug, action, epsilon, half-width, author and number of picks
 	count    int
-	seen     lesson.SeenVersion // version in the newest Act call
-	err      error              // returned by each call
+	seen     lesson.SeenVersion // version in the latest call of Act
+	err      error              // error that each call returns
 }
 
 func (f *fakeLessonService) Act(_ context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
@@ -40,9 +40,9 @@ func (noDataReporter) Report(context.Context, ReportQuery) (report.Report, error
 func TestActionEndpointCallsLessonService(t *testing.T) {
 	for _, tc := range []struct {
 		name, path, body string
-		call             string // wanted lastCall, with WHO in place of the author
+		call             string // expected lastCall, with WHO in place of the author
 		status           int
-		fail             error // returned by the lesson service
+		fail             error // error that the lesson service returns
 	}{
 		{"approve", "look-twice/approve", "", "look-twice approve 0 0 WHO", 200, nil},
 		{"a trial with the default settings", "look-twice/trial", "", "look-twice trial 0 0 WHO", 200, nil},
@@ -71,17 +71,18 @@ func TestActionEndpointCallsLessonService(t *testing.T) {
 			res := f.do(t, "POST", "/api/lessons/"+tc.path, func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(tc.body))
-				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d sends any body
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // the content type that curl -d sends with any body
 			})
 			call := strings.Replace(tc.call, "WHO", tokenAuthor(), 1)
 			if text := body(t, res); res.StatusCode != tc.status || lessonService.lastCall != call {
-				t.Errorf("got status %d, body %s, want status %d; got call %q to the lesson service, want %q", res.StatusCode, text, tc.status, lessonService.lastCall, call)
+				t.Errorf("got status %d, body %s, want status %d; got call %q of the lesson service, want call %q", res.StatusCode, text, tc.status, lessonService.lastCall, call)
 			}
 		})
 	}
 }
 
-// tokenAuthor returns the test token's author: the role and the first digits of the token's digest.
+// tokenAuthor returns the author that the lesson service receives for the test token: the role of the token and the
+// first digits of its digest.
 func tokenAuthor() string { return fmt.Sprintf("operator %x", sha256.Sum256([]byte(token)))[:17] }
 
 func TestActionRequiresTokenAndCSRF(t *testing.T) {
@@ -98,6 +99,6 @@ func TestActionRequiresTokenAndCSRF(t *testing.T) {
 		t.Error("GET /api/lessons/a/retire: got status 200, want an error status")
 	}
 	if lessonService.lastCall != "" {
-		t.Errorf("lesson service call = %q, want none", lessonService.lastCall)
+		t.Errorf("after the refused requests: got call %q of the lesson service, want no call", lessonService.lastCall)
 	}
 }

@@ -37,7 +37,7 @@ func (f *fakeReports) Report(_ context.Context, q ReportQuery) (report.Report, e
 	return f.report, f.err
 }
 
-// fixture is a dashboard server with a clock that moves only when a test changes now.
+// fixture is a dashboard server. Its clock shows the time now, and moves only when a test changes now.
 type fixture struct {
 	*Server
 	reports *fakeReports
@@ -61,7 +61,7 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return f
 }
 
-// newOptions returns options with the given reports and no other data.
+// newOptions returns options for a dashboard with the given reports and no other data.
 func newOptions(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
@@ -78,7 +78,7 @@ func newOptions(reports *fakeReports, now func() time.Time) Options {
 	}
 }
 
-// emptySource is a source without data.
+// emptySource is a data source for the dashboard that contains no data.
 type emptySource struct{}
 
 func (emptySource) Book() *lesson.Book { return lesson.NewBook(nil) }
@@ -135,7 +135,7 @@ func (emptySource) Rate(context.Context, string, feedback.Post) (store.Posted, e
 	return store.Posted{}, store.ErrNoSession
 }
 
-// emptyLibrary and emptyArchive are separate types, because the interfaces have different methods named Block.
+// emptyLibrary and emptyArchive are separate types, because each has a method named Block and the signatures differ.
 type (
 	emptyLibrary struct{ emptySource }
 	emptyArchive struct{ emptySource }
@@ -151,7 +151,7 @@ func (emptyArchive) InsertedText(context.Context, string, string, string) (strin
 	return "", store.ErrNoSession
 }
 
-// sampleReport returns a report on three lessons: one without data, a harmful one and a helpful one.
+// sampleReport returns a report on a lesson without data, a harmful lesson and a helpful lesson.
 func sampleReport() report.Report {
 	r := report.Report{GeneratedAt: time.Date(2026, 5, 1, 11, 0, 0, 0, time.UTC), RewardDefinition: "user, verifier, implicit"}
 	r.SRM.OK, r.Reporting.OK = true, true
@@ -164,7 +164,8 @@ func sampleReport() report.Report {
 	return r
 }
 
-// do sends a request to the server. If change is not nil, it alters the request first.
+// do sends a request to the server and returns the response. If change is not nil, do calls it before it sends the
+// request.
 func (f *fixture) do(t *testing.T, method, target string, change func(*http.Request)) *http.Response {
 	t.Helper()
 	r := httptest.NewRequest(method, target, nil)
@@ -191,12 +192,12 @@ func body(t *testing.T, r *http.Response) string {
 	return string(b)
 }
 
-// logIn logs in, and returns the session cookie and the CSRF token.
+// logIn logs in with the admin token, and returns the session cookie and the CSRF token.
 func (f *fixture) logIn(t *testing.T) (*http.Cookie, string) {
 	t.Helper()
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(token), nil)
 	if res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "/" || len(res.Cookies()) != 1 {
-		t.Fatalf("login: got status %d, Location %q, %d cookies, want 303, / and one cookie", res.StatusCode, res.Header.Get("Location"), len(res.Cookies()))
+		t.Fatalf("login: got status %d, Location %q, %d cookies, want status 303, Location \"/\", one cookie", res.StatusCode, res.Header.Get("Location"), len(res.Cookies()))
 	}
 	c := res.Cookies()[0]
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(c) }))
@@ -235,30 +236,31 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 			for _, method := range []string{"GET", "POST", "OPTIONS", "DELETE"} {
 				res := f.do(t, method, path, attempt)
 				if res.StatusCode != 401 && res.StatusCode != 403 && res.StatusCode != 429 && (res.StatusCode != 404 || !strings.HasPrefix(path, "/static/")) {
-					t.Errorf(`%s, %s %s: got status %d, want 401, 403 or 429 (or 404 below /static/)`, name, method, path, res.StatusCode)
+					t.Errorf(`request with %s, %s %s: got status %d, want 401, 403 or 429 (below /static/ also 404)`, name, method, path, res.StatusCode)
 				}
 				if text := body(t, res); strings.Contains(text, "canary") || strings.Contains(text, token) {
-					t.Errorf("%s, %s %s: the response contains the token: %s", name, method, path, text)
+					t.Errorf("request with %s, %s %s: got body %s, want a body without the token", name, method, path, text)
 				}
 			}
 		}
 	}
 	if strings.Contains(f.log.String(), "canary") || strings.Contains(f.log.String(), token) {
-		t.Error("the log contains a token")
+		t.Error("log: got a token in it, want none")
 	}
 }
 
 func TestErrorDistinguishesWrongFromMissingToken(t *testing.T) {
 	f := newFixture(t, nil)
 	if text := body(t, f.do(t, "GET", "/api/report", bearer("wrong"))); !strings.Contains(text, "the admin token is wrong") {
-		t.Errorf("wrong token: got %s, want an error that calls the token wrong", text)
+		t.Errorf("request with a wrong token: got body %s, want an error that calls the token wrong", text)
 	}
 	if text := body(t, f.do(t, "GET", "/api/report", nil)); !strings.Contains(text, "an admin token is required") {
-		t.Errorf("no token: got %s, want an error that asks for a token", text)
+		t.Errorf("request without a token: got body %s, want an error that asks for a token", text)
 	}
 }
 
-// An error about the admin token would lead people to put the token into the agent.
+// If an agent sends a request to the admin listener by mistake, the error must name the data listener. An error about
+// the admin token would mislead people into giving the agent this token.
 func TestAgentOnAdminListenerGetsDataListenerAddress(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Address.DataURL = "http://127.0.0.1:9080" })
 	for _, request := range []string{
@@ -271,19 +273,19 @@ func TestAgentOnAdminListenerGetsDataListenerAddress(t *testing.T) {
 			res := f.do(t, method, path, authenticate)
 			text := body(t, res)
 			if res.StatusCode != 404 || !strings.Contains(text, "the admin listener forwards no requests to models") || !strings.Contains(text, "http://127.0.0.1:9080/v1") || strings.Contains(text, "token") {
-				t.Errorf("%s with %s: got status %d, %s, want 404 with the data listener's base URL and nothing about tokens", request, name, res.StatusCode, text)
+				t.Errorf("%s with %s: got status %d, body %s, want status 404 and an error that names the data listener's base URL and no token", request, name, res.StatusCode, text)
 			}
 		}
 	}
 	if text := body(t, f.do(t, "GET", "/v1/models", func(r *http.Request) { r.Host = "evil.example" })); !strings.Contains(text, "the admin listener forwards no requests to models") || strings.Contains(text, "9080") {
-		t.Errorf("foreign host: got %s, want an error without the address", text)
+		t.Errorf("request with a foreign Host header: got body %s, want an error without the data listener's address", text)
 	}
 	if f.log.Len() > 0 {
 		t.Errorf("log after requests from agents: got %s, want no lines about wrong tokens", f.log)
 	}
 	for _, path := range []string{"/lessons/responses", "/lessons/messages", "/sessions/models"} {
 		if text := body(t, f.do(t, "GET", path, bearer(token))); strings.Contains(text, "the admin listener forwards no requests to models") {
-			t.Errorf("%s: got the error for agents, want the page", path)
+			t.Errorf("%s: got the error about requests from agents, want the page", path)
 		}
 	}
 }
@@ -296,7 +298,7 @@ func TestFigureLinksToHelp(t *testing.T) {
 	})
 	for _, path := range []string{"/", "/health"} {
 		if text := body(t, f.do(t, "GET", path, bearer(token))); !strings.Contains(text, `3 POST requests were forwarded <a href="/help/AGENTS#known-limits">`) {
-			t.Errorf("%s lacks the figure with the link to the help", path)
+			t.Errorf("%s: got no figure with a link to the help, want one", path)
 		}
 	}
 }
@@ -317,7 +319,7 @@ func TestAdminTokenOpensAllPaths(t *testing.T) {
 		t.Errorf("unknown path: got status %d, want 404", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Header.Set("Authorization", "bearer "+token) }); res.StatusCode != 200 {
-		t.Errorf("scheme bearer in lower case: got status %d, want 200", res.StatusCode)
+		t.Errorf("Authorization header with the scheme bearer in lower case: got status %d, want 200", res.StatusCode)
 	}
 }
 
@@ -334,7 +336,7 @@ func TestOpenRoutesNeedNoToken(t *testing.T) {
 	readyError = nil
 	res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" })
 	if text := body(t, res); res.StatusCode != 200 || text != "ok, degraded: no store\n" {
-		t.Errorf("/readyz with an IP address as host: got status %d, text %q, want 200 and the degraded state from Ready", res.StatusCode, text)
+		t.Errorf("/readyz with an IP address as host: got status %d, body %q, want status 200 and the degraded state that Ready returns", res.StatusCode, text)
 	}
 }
 
@@ -342,7 +344,7 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.PublicMetrics = true })
 	res := f.do(t, "GET", "/metrics", nil)
 	if text := body(t, res); res.StatusCode != 200 || text != "precept_requests_total 7\n" {
-		t.Errorf("/metrics: got status %d, text %q, want 200 and the metrics", res.StatusCode, text)
+		t.Errorf("/metrics without a token: got status %d, body %q, want status 200 and the metrics", res.StatusCode, text)
 	}
 	if res := f.do(t, "GET", "/api/report", nil); res.StatusCode != 401 {
 		t.Errorf("/api/report without a token: got status %d, want 401", res.StatusCode)
@@ -356,7 +358,7 @@ func TestNewRequiresValidTokens(t *testing.T) {
 		}
 	}
 	if _, err := New(Options{Access: Access{Tokens: []string{"sha256:abc"}}, Now: time.Now}); err == nil { // a digest has 64 characters
-		t.Error("New with an incomplete digest as a token: got no error, want one")
+		t.Error("New with an incomplete digest as a token: err = nil, want an error")
 	}
 }
 
@@ -369,7 +371,7 @@ func TestOnlyWrongTokensAreThrottled(t *testing.T) {
 		if res.StatusCode == http.StatusTooManyRequests {
 			throttled++
 			if res.Header.Get("Retry-After") == "" {
-				t.Fatal("response with status 429 has no Retry-After header")
+				t.Fatal("response with status 429: got no Retry-After header, want one")
 			}
 		}
 		if i%100 == 99 {
@@ -379,17 +381,17 @@ func TestOnlyWrongTokensAreThrottled(t *testing.T) {
 		}
 	}
 	if throttled != 1000-maxFailuresPerIP {
-		t.Errorf("throttled requests = %d of 1000, want all except the first %d", throttled, maxFailuresPerIP)
+		t.Errorf("throttled requests: got %d of 1000, want all except the first %d", throttled, maxFailuresPerIP)
 	}
 	if lines := strings.Count(f.log.String(), "\n"); lines != 1 {
-		t.Errorf("log lines = %d, want 1:\n%s", lines, f.log)
+		t.Errorf("log lines after 1000 wrong tokens: got %d, want 1; log:\n%s", lines, f.log)
 	}
 	f.now = f.now.Add(2 * time.Minute)
 	if res := f.do(t, "GET", "/api/report", bearer("wrong")); res.StatusCode != 401 {
-		t.Errorf("two minutes later: got status %d, want 401", res.StatusCode)
+		t.Errorf("wrong token after a pause of two minutes: got status %d, want 401", res.StatusCode)
 	}
 	if !strings.Contains(f.log.String(), "count=1000") {
-		t.Errorf("log: got no line with count=1000, the wrong tokens since the first line:\n%s", f.log)
+		t.Errorf("second log line: got no count=1000 in the log, want this number of wrong tokens since the first line; log:\n%s", f.log)
 	}
 }
 
@@ -404,7 +406,7 @@ func TestForeignHostIsRefused(t *testing.T) {
 		for _, path := range []string{"/api/report", "/login?token=" + token, "/static/style.css"} {
 			res := f.do(t, "GET", path, func(r *http.Request) { r.Host = host; bearer(token)(r) })
 			if refused := res.StatusCode == 403; refused == accepted {
-				t.Errorf("Host %q, %s: got status %d, refused (403) = %v, want %v", host, path, res.StatusCode, refused, !accepted)
+				t.Errorf("%[2]s with Host %[1]q: got status %[3]d, refused (403) = %[4]v, want refused = %[5]v", host, path, res.StatusCode, refused, !accepted)
 			}
 		}
 	}
@@ -440,7 +442,7 @@ func TestCrossSiteRequestIsRefused(t *testing.T) {
 		}
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != 401 {
-		t.Errorf("cookie after the logout: got status %d, want 401", res.StatusCode)
+		t.Errorf("request with the cookie after the logout: got status %d, want 401", res.StatusCode)
 	}
 }
 
@@ -452,7 +454,7 @@ func TestPreflightRequestGetsNoCORSHeader(t *testing.T) {
 	})
 	for h := range preflight.Header {
 		if strings.HasPrefix(h, "Access-Control-") {
-			t.Errorf("response to a preflight request has CORS header %s", h)
+			t.Errorf("response to a preflight request: got CORS header %s, want none", h)
 		}
 	}
 	if preflight.StatusCode < 400 {
@@ -465,7 +467,7 @@ func TestListenerOnAllAddressesAcceptsAnyIPHost(t *testing.T) {
 	for host, want := range map[string]int{"10.0.0.1:8081": 200, "[fe80::1]:8081": 200, "evil.example": 403} {
 		res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Host = host; bearer(token)(r) })
 		if res.StatusCode != want {
-			t.Errorf("Host %s: got status %d, want %d", host, res.StatusCode, want)
+			t.Errorf("request with Host %s: got status %d, want %d", host, res.StatusCode, want)
 		}
 	}
 }
@@ -476,15 +478,15 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 		h := f.do(t, "GET", path, nil).Header
 		csp := h.Get("Content-Security-Policy")
 		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
-			t.Errorf("%s: Content-Security-Policy is %q, want default-src 'none', and neither unsafe nor *", path, csp)
+			t.Errorf("%s: got Content-Security-Policy %q, want it to contain default-src 'none', but neither unsafe nor *", path, csp)
 		}
 		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"} {
 			if h.Get(name) != want {
-				t.Errorf("%s: header %s is %q, want %q", path, name, h.Get(name), want)
+				t.Errorf("%s: got header %s with value %q, want %q", path, name, h.Get(name), want)
 			}
 		}
 		if h.Get("Access-Control-Allow-Origin") != "" {
-			t.Errorf("%s: Access-Control-Allow-Origin is %q, want no such header", path, h.Get("Access-Control-Allow-Origin"))
+			t.Errorf("%s: got Access-Control-Allow-Origin %q, want no such header", path, h.Get("Access-Control-Allow-Origin"))
 		}
 	}
 }
@@ -496,19 +498,19 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 		t.Errorf(`cookie = %+v, want Name "precept_session", HttpOnly true, SameSite strict and Path "/"`, cookie)
 	}
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
-		t.Errorf("cookie value is %q, want at least 32 characters that do not contain the token and differ from the CSRF token %q", cookie.Value, csrf)
+		t.Errorf("cookie value: got %q, want at least 32 characters that do not contain the admin token and differ from the CSRF token, %q", cookie.Value, csrf)
 	}
 	second, _ := f.logIn(t)
 	if second.Value == cookie.Value {
-		t.Error("two logins have the same cookie, want different cookies")
+		t.Error("cookies of two logins: got the same value, want different values")
 	}
 	withCookie := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", withCookie); res.StatusCode != 200 {
-		t.Errorf("with the cookie: got status %d, want 200", res.StatusCode)
+		t.Errorf("request with the cookie: got status %d, want 200", res.StatusCode)
 	}
 	f.now = f.now.Add(maxLoginAge + time.Second)
 	if res := f.do(t, "GET", "/api/report", withCookie); res.StatusCode != 401 {
-		t.Errorf("with an expired cookie: got status %d, want 401", res.StatusCode)
+		t.Errorf("request with an expired cookie: got status %d, want 401", res.StatusCode)
 	}
 }
 
@@ -522,17 +524,17 @@ func TestLoginFormSetsTheCookie(t *testing.T) {
 		})
 	}
 	if res := post(token); res.StatusCode != 303 || len(res.Cookies()) != 1 {
-		t.Errorf("valid token: got status %d, %d cookies, want 303 and one cookie", res.StatusCode, len(res.Cookies()))
+		t.Errorf("login form with a valid token: got status %d, %d cookies, want status 303, one cookie", res.StatusCode, len(res.Cookies()))
 	}
 	for _, wrong := range []string{"", "wrong-canary"} {
 		res := post(wrong)
 		if text := body(t, res); res.StatusCode != 401 || len(res.Cookies()) != 0 || strings.Contains(text, "canary") {
-			t.Errorf(`token %q: got status %d, %d cookies, page %s, want 401, no cookie and a page without "canary"`, wrong, res.StatusCode, len(res.Cookies()), text)
+			t.Errorf(`login form with token %q: got status %d, %d cookies, page %s, want status 401, no cookie and a page without "canary"`, wrong, res.StatusCode, len(res.Cookies()), text)
 		}
 	}
 	res := f.do(t, "GET", "/", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
 	if res.StatusCode != 401 || !strings.Contains(body(t, res), `action="/login"`) {
-		t.Errorf("browser without a session: got status %d, want 401 and the login page", res.StatusCode)
+		t.Errorf("browser without a login: got status %d, want status 401 and the login page", res.StatusCode)
 	}
 }
 
@@ -540,23 +542,23 @@ func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.logIn(t)
 	if err := f.SetAccess(Access{}); err == nil {
-		t.Fatal("SetAccess without tokens: got no error, want one")
+		t.Fatal("SetAccess without tokens: err = nil, want an error")
 	}
 	withCookie := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", withCookie); res.StatusCode != 200 {
-		t.Fatalf("after an invalid reload: got status %d, want 200", res.StatusCode)
+		t.Fatalf("request with the cookie after SetAccess has failed: got status %d, want 200", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{"new"}}); err != nil {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "GET", "/api/report", withCookie); res.StatusCode != 401 {
-		t.Errorf("browser that logged in with the old token: got status %d, want 401", res.StatusCode)
+		t.Errorf("request from a browser that logged in with the old token: got status %d, want 401", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer(token)); res.StatusCode != 401 {
-		t.Errorf("old token: got status %d, want 401", res.StatusCode)
+		t.Errorf("request with the old token: got status %d, want 401", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer("new")); res.StatusCode != 200 {
-		t.Errorf("new token: got status %d, want 200", res.StatusCode)
+		t.Errorf("request with the new token: got status %d, want 200", res.StatusCode)
 	}
 }
 
@@ -568,16 +570,16 @@ func TestReportAPIReadsTheQuery(t *testing.T) {
 	}
 	var got map[string]any
 	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil || res.Header.Get("Content-Type") != "application/json" {
-		t.Fatalf("decoding the report: got error %v and content type %q, want no error and application/json", err, res.Header.Get("Content-Type"))
+		t.Fatalf("report in JSON: got decoding error %v, content type %q, want no error, application/json", err, res.Header.Get("Content-Type"))
 	}
 	for _, key := range []string{"generated_at", "reward_definition", "global", "srm", "reporting", "lessons"} {
 		if _, ok := got[key]; !ok {
-			t.Errorf("the report lacks key %s", key)
+			t.Errorf("report in JSON: got no key %s, want this key", key)
 		}
 	}
 	f.do(t, "GET", "/api/report", bearer(token))
 	if f.reports.lastQuery != (ReportQuery{Tenant: "default"}) {
-		t.Errorf("report query = %+v, want only the tenant default", f.reports.lastQuery)
+		t.Errorf("report query without parameters = %+v, want the tenant default and no other filter", f.reports.lastQuery)
 	}
 	for _, query := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
 		if res := f.do(t, "GET", "/api/report?"+query, bearer(token)); res.StatusCode != 400 {
@@ -591,11 +593,11 @@ func TestReportErrorIsOnlyInTheLog(t *testing.T) {
 	f.reports.err = errors.New("disk canary")
 	res := f.do(t, "GET", "/api/report", bearer(token))
 	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") || !strings.Contains(f.log.String(), "disk canary") {
-		t.Errorf("failing report: got status %d and log %s, want status 500 and the error only in the log", res.StatusCode, f.log)
+		t.Errorf("/api/report, with a failing report: got status %d, log %s; want status 500, and the error in the log but not in the body", res.StatusCode, f.log)
 	}
 	page := f.do(t, "GET", "/", bearer(token))
 	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read") {
-		t.Errorf("overview with a failing report: got status %d, want 200 and a page with \"cannot be read\"", page.StatusCode)
+		t.Errorf("overview, with a failing report: got status %d, want status 200 and a page that contains \"cannot be read\"", page.StatusCode)
 	}
 }
 
@@ -605,6 +607,6 @@ func TestPanicBecomesServerError(t *testing.T) {
 	})
 	res := f.do(t, "GET", "/metrics", bearer(token))
 	if text := body(t, res); res.StatusCode != 500 || strings.Contains(text, "canary") {
-		t.Errorf(`after a panic: got status %d, text %s, want 500 and a text without "canary"`, res.StatusCode, text)
+		t.Errorf(`/metrics, with a panic in the handler: got status %d, body %s, want status 500 and a body without "canary"`, res.StatusCode, text)
 	}
 }

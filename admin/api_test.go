@@ -25,7 +25,7 @@ func sendAPI(h http.Handler, method, target, body string) *http.Response {
 	return w.Result()
 }
 
-// sizedExport writes a given number of bytes one by one.
+// sizedExport is an export that writes a given number of bytes one by one.
 type sizedExport int
 
 func (s sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) error {
@@ -52,17 +52,17 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 		} {
 			res := sendAPI(h, "GET", "/api/export?format="+format, "")
 			if got := readBody(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
-				t.Errorf("format %q: got status %d, want 200; got body %q, want %q", format, res.StatusCode, got, strings.Repeat("x", n))
+				t.Errorf("export with format %q: got status %d (want 200), body %q (want %q)", format, res.StatusCode, got, strings.Repeat("x", n))
 			}
 			head := [2]string{res.Header.Get("Content-Type"), res.Header.Get("Content-Disposition")}
 			if head != [2]string{want[0], `attachment; filename="` + want[1] + `"`} {
-				t.Errorf("format %q: got content type and file name %q, want %q", format, head, [2]string{want[0], `attachment; filename="` + want[1] + `"`})
+				t.Errorf("export with format %q: got content type and file name %q, want %q", format, head, [2]string{want[0], `attachment; filename="` + want[1] + `"`})
 			}
 		}
 	}
 }
 
-// failingSource is a wordSource that returns err from reads and ratings.
+// failingSource is a wordSource in which each read and each rating returns err.
 type failingSource struct {
 	*wordSource
 	err error
@@ -109,18 +109,18 @@ func TestStoreErrorHasSameTextInAPIAndOnPages(t *testing.T) {
 		for _, path := range []string{"/sessions", "/sessions/word", "/samples"} {
 			res := sendAPI(h, "GET", "/api"+path, "")
 			if text := readBody(res); res.StatusCode != tc.status || !strings.Contains(text, tc.wantText) || strings.Contains(text, "canary") {
-				t.Errorf("/api%s with error %v: got status %d, body %s, want status %d and a body with %q and without the canary", path, tc.err, res.StatusCode, text, tc.status, tc.wantText)
+				t.Errorf("/api%s, with error %v from the store: got status %d, body %s, want status %d and a body that contains %q but not \"canary\"", path, tc.err, res.StatusCode, text, tc.status, tc.wantText)
 			}
 			res = serve(h, path, cookie)
-			_, main, _ := strings.Cut(readBody(res), "<main") // a page starts the text with a capital
+			_, main, _ := strings.Cut(readBody(res), "<main") // pages begin the error with a capital letter
 			if res.StatusCode != tc.status || !strings.Contains(main, tc.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
-				t.Errorf("page %s with error %v: got status %d, want %d; got page %s, want %q, and no canary, rows or samples", path, tc.err, res.StatusCode, tc.status, main, tc.wantText[1:])
+				t.Errorf("page %s, with error %v from the store: got status %d (want %d), page %s; want a page that contains %q, but not \"canary\", rows or samples", path, tc.err, res.StatusCode, tc.status, main, tc.wantText[1:])
 			}
 		}
 		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
 		if res.StatusCode != tc.status {
-			t.Errorf("feedback with error %v: got status %d, want %d", tc.err, res.StatusCode, tc.status)
+			t.Errorf("feedback, with error %v from the store: got status %d, want %d", tc.err, res.StatusCode, tc.status)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestFeedbackAndTenantOverTheLimitAreRefused(t *testing.T) {
 		}
 	}
 	if res := sendAPI(h, "POST", "/api/feedback?tenant="+strings.Repeat("t", 257), entry); res.StatusCode != 400 {
-		t.Errorf("feedback with a 257-byte tenant: got status %d, want 400", res.StatusCode)
+		t.Errorf("feedback for a tenant whose name has 257 bytes: got status %d, want 400", res.StatusCode)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestErrorNamesTheInvalidQueryParameter(t *testing.T) {
 			for _, v := range values {
 				res := sendAPI(h, "GET", tc.path+"?"+tc.key+"="+strings.ReplaceAll(v, " ", "+"), "")
 				if text := readBody(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+tc.key+": ") {
-					t.Errorf("parameter %s=%.30q for %s: got status %d, body %.200s, want status %d, and for 400 an error that starts with the parameter", tc.key, v, tc.path, res.StatusCode, text, status)
+					t.Errorf("parameter %s=%.30q for %s: got status %d, body %.200s, want status %d; want an error that begins with the name of the parameter if the status is 400", tc.key, v, tc.path, res.StatusCode, text, status)
 				}
 			}
 		}

@@ -22,7 +22,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// hostile has markup, a quote that ends an attribute, terminal escapes, right-to-left text and an invisible character.
+// hostile contains markup, a quote that would end an attribute, terminal escapes, right-to-left text and an invisible
+// character.
 const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
 
 type sessionStore struct {
@@ -56,8 +57,9 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	return &sessionStore{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
-// addSession writes a session that began len(name)+turns hours ago, so the name's length determines the place in
-// lists ordered by time. If change is not nil, it alters the record and the exchanges first.
+// addSession writes a session that began len(name)+turns hours ago, so a longer name moves the session back in lists
+// ordered by time. If change is not nil, addSession calls it to alter the record and the exchanges before it writes
+// them.
 func (s *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
 	id := sessionpkg.NamedID("default", sessionpkg.NamespaceSession, name)
@@ -90,7 +92,7 @@ func (s *sessionStore) addSession(t *testing.T, name string, turns int, change f
 	return id
 }
 
-// firstWords returns the user's first message.
+// firstWords returns the first message of the user in a session.
 func firstWords(ex []sample.Exchange) string {
 	if len(ex) == 0 || len(ex[0].New) == 0 {
 		return ""
@@ -107,7 +109,7 @@ func (s *sessionStore) write(t *testing.T, b sessionpkg.Batch) {
 	}
 }
 
-// closeRewarded closes a session with feedback that has the given score.
+// closeRewarded adds feedback with the given score to a session, and closes the session.
 func (s *sessionStore) closeRewarded(t *testing.T, id sessionpkg.ID, score float64, comment string) {
 	t.Helper()
 	e := feedback.Entry{ID: "f-" + id.String(), At: s.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
@@ -127,7 +129,7 @@ func messageJSON(role, text string) json.RawMessage {
 	return b
 }
 
-// addSessionWithMarkup writes a session with hostile text in every kind of turn.
+// addSessionWithMarkup writes a session in which turns of every kind contain the text hostile.
 func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	t.Helper()
 	id := s.addSession(t, "tale", 3, func(r *sessionpkg.Record, ex []sample.Exchange) {
@@ -154,9 +156,9 @@ func (s *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	return id
 }
 
-// fakeExport writes one line. If err is set, Export returns err instead of the line or after the line.
+// fakeExport is an export of one line. If err is set, Export returns err, either in place of the line or after it.
 type fakeExport struct {
-	selection     Export // newest export
+	selection     Export // query of the latest export
 	err           error
 	failAfterLine bool
 }
@@ -179,7 +181,7 @@ func (r fakeRater) Rate(ctx context.Context, tenant string, p feedback.Post) (st
 	return r.sessionStore.Rate(ctx, tenant, p)
 }
 
-// sessionEraser deletes sessions by id.
+// sessionEraser deletes sessions by their id.
 type sessionEraser struct{ *sessionStore }
 
 func (e sessionEraser) Forget(ctx context.Context, tenant, session string) (int, error) {
@@ -202,7 +204,7 @@ func newStoreFixture(t *testing.T, sessions *sessionStore, change func(*Options)
 	})
 }
 
-// newHealth returns the health data for a server with a lost exchange and three changed configuration keys.
+// newHealth returns the health data of a server that has lost an exchange and has three changed configuration keys.
 func newHealth(t *testing.T, now time.Time) Health {
 	t.Helper()
 	c, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte("admin: {tokens: [s3cret-canary]}\nbandit: {epsilon: 0.25}\nlearning: {opt_out_agents: [\"<script>alert(1)</script>\"]}")})
@@ -225,7 +227,7 @@ func get(t *testing.T, f *fixture, target string, status int) string {
 	defer r.Body.Close() //nolint:errcheck // a recorder's body
 	b, err := io.ReadAll(r.Body)
 	if err != nil || r.StatusCode != status {
-		t.Fatalf("%s: got status %s, error %v, body %s, want no error and status %d", target, r.Status, err, b, status)
+		t.Fatalf("%s: got status %s, error %v, body %s, want status %d, no error", target, r.Status, err, b, status)
 	}
 	return string(b)
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// The test omits the profiler routes /trace and /profile, because each takes seconds.
+// This test sends requests to all routes except the profiler routes /trace and /profile, which take seconds to respond.
 func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	cookie, csrf := f.logIn(t)
@@ -28,7 +28,7 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 			t.Errorf("%s %s, %s: got headers %v, want no-store, nosniff, DENY, a strict content security policy and no CORS header", method, path, sender, h)
 		}
 		if got := h.Get("WWW-Authenticate") != ""; got != (status == http.StatusUnauthorized) {
-			t.Errorf("%s %s, %s: got a WWW-Authenticate header: %v, want the header only with status 401", method, path, sender, got)
+			t.Errorf("%s %s, %s: got a WWW-Authenticate header = %v, want the header if and only if the status is 401", method, path, sender, got)
 		}
 		if text := body(t, res); status >= 400 && !strings.HasPrefix(text, `{"error":"`) {
 			t.Errorf("%s %s, %s: got body %.100s, want an error in JSON", method, path, sender, text)
@@ -64,9 +64,9 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		}
 	}
 	if routes < 30 || lessonService.lastCall != "" {
-		t.Errorf("got %d tested routes, want at least 30; got call %q to the lesson service, want none", routes, lessonService.lastCall)
+		t.Errorf("got %d tested routes (want at least 30), call %q of the lesson service (want none)", routes, lessonService.lastCall)
 	}
-	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
+	get(t, f, "/sessions/"+id, http.StatusOK) // checks that no request has deleted the session
 }
 
 func TestFormResultAppearsOnTheNextPage(t *testing.T) {
@@ -100,7 +100,7 @@ func TestFormResultAppearsOnTheNextPage(t *testing.T) {
 		"an unknown action":             {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
 		if status, got := post(tc.path, tc.values); status != tc.status || !strings.Contains(got, tc.wantText) {
-			t.Errorf("%s: got status %d and text %q, want status %d and a text with %q", name, status, got, tc.status, tc.wantText)
+			t.Errorf("%s: got status %d, body %q, want status %d and a body that contains %q", name, status, got, tc.status, tc.wantText)
 		}
 	}
 	if _, got := post(page+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: record, turns, samples and feedback." {

@@ -22,7 +22,8 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// axeScript returns the axe-core source. If axe-core is not installed, the test fails in CI and is skipped elsewhere.
+// axeScript returns the source of axe-core, a library that checks the accessibility of pages. If axe-core is not
+// installed, axeScript fails the test in CI, and skips it elsewhere.
 func axeScript(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", ".cache", "node", "node_modules", "axe-core", "axe.min.js"))
@@ -35,7 +36,7 @@ func axeScript(t *testing.T) string {
 	return string(b)
 }
 
-// startServerWithContent starts a dashboard with data on every page, and returns the pages' paths.
+// startServerWithContent starts a dashboard that has data for every page, and returns the paths of the pages.
 func startServerWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Helper()
 	sessions := newSessionStore(t, time.Now())
@@ -70,7 +71,7 @@ func startServerWithContent(t *testing.T) (server *httptest.Server, pages []stri
 	}
 }
 
-// findings returns the serious and critical axe-core findings on the open page.
+// findings returns the findings of axe-core on the open page that are serious or critical.
 func (tb *tab) findings(t *testing.T, script, rules string) (out []string) {
 	t.Helper()
 	tb.eval(t, "(() => {"+script+"; return 0})()")
@@ -96,7 +97,7 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	}
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
 	for _, display := range []struct {
-		theme, rules string // rules: axe-core options; the dark theme is checked only for contrast
+		theme, rules string // rules are options of axe-core; for the dark theme, they select only the contrast
 		width        int64
 	}{{"light", "", 1280}, {"dark", `{runOnly: ["color-contrast"]}`, 1280}, {"light", `{runOnly: ["wcag2a", "wcag2aa"]}`, 360}} {
 		if _, err := chromedp.Call(tb.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: display.width, Height: 900, DeviceScaleFactor: 1}); err != nil {
@@ -115,7 +116,8 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 	}
 }
 
-// On narrow screens, a session's name takes up most of a row. Tables in the help may scroll inside a box.
+// On narrow screens, the name of a session takes up most of its row in the list. Tables in the help may be wider than
+// the screen, because they scroll inside a box.
 func TestBrowserPagesShowAllColumns(t *testing.T) {
 	tb := newTab(t)
 	server, pages := startServerWithContent(t)
@@ -140,7 +142,7 @@ func TestBrowserPagesShowAllColumns(t *testing.T) {
 	}
 }
 
-// The first tab stop is the link to the content. Enter focuses the content.
+// The first press of the Tab key focuses the link to the content, and Enter then focuses the content.
 func TestBrowserTabStopsAreVisible(t *testing.T) {
 	tb := newTab(t)
 	server, pages := startServerWithContent(t)
@@ -149,11 +151,11 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 		tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 		tb.eval(t, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return 0 })()`)
 		if strings.HasPrefix(path, "/queue") {
-			continue // the queue's script focuses the first candidate
+			continue // the script of the queue page focuses the first candidate
 		}
 		tb.keys(t, "\t")
 		if got := tb.eval(t, `document.activeElement.className + " " + (document.activeElement.getBoundingClientRect().left >= 0)`); got != "skip true" {
-			t.Errorf("%s: the first tab stop is %q, want \"skip true\"", path, got)
+			t.Errorf("%s, first tab stop: got class and visibility %q, want \"skip true\"", path, got)
 		}
 		for i := range 25 {
 			tb.keys(t, "\t")
@@ -165,7 +167,7 @@ func TestBrowserTabStopsAreVisible(t *testing.T) {
 				break
 			}
 			if got != "" {
-				t.Errorf("%s: tab stop %d: %s, want a visible element with a focus ring", path, i+2, got)
+				t.Errorf("%s, tab stop %d: got %s, want a visible element with a focus ring", path, i+2, got)
 			}
 		}
 	}
@@ -197,7 +199,7 @@ func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 			`document.documentElement.scrollWidth <= innerWidth`:                                                                             "true",
 		} {
 			if got := tb.eval(t, expression); got != want {
-				t.Errorf("%s: %s is %q, want %q", path, expression, got, want)
+				t.Errorf("%s, value of %s: got %q, want %q", path, expression, got, want)
 			}
 		}
 	}
@@ -217,7 +219,7 @@ func TestBrowserLongCodeFitsAPhone(t *testing.T) {
 	for _, path := range []string{"/", "/help/SAMPLES"} {
 		tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 		if got := tb.eval(t, `document.documentElement.scrollWidth`); got != "380" {
-			t.Errorf("%s: got width %s px, want 380", path, got)
+			t.Errorf("%s: got a page %s px wide, want 380 px", path, got)
 		}
 	}
 }

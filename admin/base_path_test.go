@@ -13,7 +13,7 @@ import (
 )
 
 func TestEveryLinkWorksUnderBasePath(t *testing.T) {
-	for _, stripsBase := range []bool{true, false} { // whether the reverse proxy removes the base path
+	for _, stripsBase := range []bool{true, false} { // whether the reverse proxy removes the base path from each request
 		f, _, _ := newLessonFixture(t, func(o *Options) { o.Address.BasePath = "/tools/precept" })
 		server := httptest.NewServer(f)
 		defer server.Close()
@@ -28,13 +28,14 @@ func TestEveryLinkWorksUnderBasePath(t *testing.T) {
 				r.Out.URL.Path = strings.TrimPrefix(r.In.URL.Path, "/tools/precept")
 			}
 		}}
-		mux := http.NewServeMux() // paths outside the base belong to another server
+		mux := http.NewServeMux() // the reverse proxy sends requests for other paths to another server
 		mux.Handle("/tools/precept/", proxy)
 		checkAllLinks(t, mux)
 	}
 }
 
-// checkAllLinks logs in under /tools/precept, and follows every link from the overview.
+// checkAllLinks logs in to the dashboard under /tools/precept, and follows every link that it can reach from the
+// overview.
 func checkAllLinks(t *testing.T, handler http.Handler) {
 	t.Helper()
 	do := func(method, address string, cookie *http.Cookie) *httptest.ResponseRecorder {
@@ -48,7 +49,7 @@ func checkAllLinks(t *testing.T, handler http.Handler) {
 		return w
 	}
 	if page := do("GET", "/tools/precept/lessons?q=x", nil); page.Code != 401 || !strings.Contains(page.Body.String(), `name="next" value="/lessons?q=x"`) || !strings.Contains(page.Body.String(), `action="/tools/precept/login"`) {
-		t.Fatalf("page without a login: got status %d, page %s, want 401, `name=\"next\" value=\"/lessons?q=x\"` and `action=\"/tools/precept/login\"`", page.Code, page.Body)
+		t.Fatalf("page without a login: got status %d, page %s, want status 401 and a page that contains `name=\"next\" value=\"/lessons?q=x\"` and `action=\"/tools/precept/login\"`", page.Code, page.Body)
 	}
 	login := do("POST", "/tools/precept/login?next=/lessons&token="+token, nil)
 	if login.Code != 303 || login.Header().Get("Location") != "/tools/precept/lessons" || login.Result().Cookies()[0].Path != "/tools/precept/" {
@@ -71,6 +72,6 @@ func checkAllLinks(t *testing.T, handler http.Handler) {
 		}
 	}
 	if len(seen) < 30 {
-		t.Errorf("got %d addresses, want at least 30", len(seen))
+		t.Errorf("addresses reached from the overview: got %d, want at least 30", len(seen))
 	}
 }

@@ -16,7 +16,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// asBrowser returns a function that gives a request a browser's headers and the form values.
+// asBrowser returns a function that adds the headers of a browser and the form values to a request.
 func asBrowser(cookie *http.Cookie, values url.Values) func(*http.Request) {
 	return func(r *http.Request) {
 		if cookie != nil {
@@ -48,16 +48,16 @@ func TestErrorFormatFollowsAcceptHeader(t *testing.T) {
 			res := f.do(t, tc.method, tc.path, tc.prepare)
 			page := body(t, res)
 			if res.StatusCode != tc.status || !strings.Contains(page, tc.wantText) || !strings.Contains(page, "<!doctype html>") {
-				t.Errorf(`browser: got status %d, page %s, want status %d and a page with %q and "<!doctype html>"`, res.StatusCode, page, tc.status, tc.wantText)
+				t.Errorf(`request from a browser: got status %d, page %s, want status %d and a page that contains %q and "<!doctype html>"`, res.StatusCode, page, tc.status, tc.wantText)
 			}
 			res = f.do(t, tc.method, tc.path, func(r *http.Request) { tc.prepare(r); r.Header.Set("Accept", "*/*") })
 			if text := body(t, res); res.StatusCode != tc.status || !strings.HasPrefix(text, `{"error":`) {
-				t.Errorf("other client: got status %d, body %s, want %d and an error in JSON", res.StatusCode, text, tc.status)
+				t.Errorf("request from another client: got status %d, body %s, want status %d and an error in JSON", res.StatusCode, text, tc.status)
 			}
 		})
 	}
 	if text := body(t, f.do(t, "GET", "/api/report?window=soon", asUser)); !strings.HasPrefix(text, `{"error":`) {
-		t.Errorf("API request from a browser: got %s, want an error in JSON", text)
+		t.Errorf("API request from a browser: got body %s, want an error in JSON", text)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestLoginRedirectsOnlyToDashboardPages(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", asBrowser(nil, nil))))
 	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) || strings.Contains(page, "refresh") {
-		t.Errorf("login page: got %q, want `name=\"next\" value=\"/lessons/helpful?window=7d\"` and no \"refresh\"", page)
+		t.Errorf("login page: got %q, want it to contain `name=\"next\" value=\"/lessons/helpful?window=7d\"` but not \"refresh\"", page)
 	}
 	for next, want := range map[string]string{
 		"": "/", "/queue": "/queue", "/lessons?sort=-effect": "/lessons?sort=-effect", "/sessions/a%2Fb": "/sessions/a%2Fb",
@@ -73,7 +73,7 @@ func TestLoginRedirectsOnlyToDashboardPages(t *testing.T) {
 	} {
 		res := f.do(t, "POST", "/login", asBrowser(nil, url.Values{"token": {token}, "next": {next}}))
 		if got := res.Header.Get("Location"); res.StatusCode != 303 || got != want {
-			t.Errorf("login with next=%q: got status %d and Location %q, want 303 and %q", next, res.StatusCode, got, want)
+			t.Errorf("login with next=%q: got status %d, Location %q, want status 303, Location %q", next, res.StatusCode, got, want)
 		}
 	}
 	for referer, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
@@ -83,14 +83,14 @@ func TestLoginRedirectsOnlyToDashboardPages(t *testing.T) {
 			r.Header.Set("Referer", referer)
 		}))
 		if strings.Contains(page, `name="next" value="/queue?page=2"`) != want {
-			t.Errorf("login page after a form on %s: got that page as the next page = %v, want %v: %s", referer, !want, want, page)
+			t.Errorf("login page after a form on %s was posted: got this page as the next page = %v, want %v; login page: %s", referer, !want, want, page)
 		}
 	}
-	// If a user follows a link on another site, the browser omits the SameSite=Strict cookie, so the login page
-	// reloads the address.
+	// If a user follows a link from another site, the browser omits the SameSite=Strict cookie. The login page
+	// therefore reloads the address, and the browser then sends the cookie.
 	crossSite := func(r *http.Request) { asBrowser(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", crossSite)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
-		t.Error("the login page after a link on another site does not reload the address")
+		t.Error("login page after a link from another site: got a page that does not reload the address, want a reload")
 	}
 }
 
@@ -102,7 +102,7 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 			r.Header.Set("X-Forwarded-Proto", proto)
 		})
 		if c := res.Cookies(); len(c) != 1 || c[0].Secure != want {
-			t.Errorf("X-Forwarded-Proto %q: got cookies %v, want one cookie with Secure %v", proto, c, want)
+			t.Errorf("login with X-Forwarded-Proto %q: got cookies %v, want one cookie with Secure = %v", proto, c, want)
 		}
 	}
 }
@@ -112,17 +112,17 @@ func TestLessonButtonSendsShownVersion(t *testing.T) {
 	cookie, csrf := f.logIn(t)
 	l, ok := lib.Book().Get("helpful")
 	if !ok {
-		t.Fatal("the library has no lesson helpful")
+		t.Fatal("library: got no lesson helpful, want one")
 	}
 	for _, path := range []string{"/lessons/helpful", "/queue"} {
 		page := body(t, f.do(t, "GET", path, asBrowser(cookie, nil)))
 		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
-			t.Errorf("%s: the forms lack the lesson hash or state", path)
+			t.Errorf("%s: got forms without the hash or the state of the lesson, want both in each form", path)
 		}
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", asBrowser(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
 	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); lessonService.seen != want {
-		t.Errorf("seen version = %+v, want %+v", lessonService.seen, want)
+		t.Errorf("version that the lesson service receives = %+v, want %+v", lessonService.seen, want)
 	}
 }
 
@@ -133,30 +133,31 @@ func TestBrowserRefreshReportsFailure(t *testing.T) {
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
 	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
-	// A page in use, for example with a changed filter, does not refresh itself.
+	// The page does not refresh itself while a user works with it, for example after a change in a filter field.
 	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
-		t.Errorf("inUse(main) after a filter change = %s, want true", got)
+		t.Errorf("inUse(main) after a filter field was changed = %s, want true", got)
 	}
 	if got := tb.eval(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
-		t.Errorf("inUse(main) without a filter change = %s, want false", got)
+		t.Errorf("inUse(main) after the filter field was changed back = %s, want false", got)
 	}
 	if got := evalPromise(t, tb, refreshed); got != "main" {
-		t.Errorf("id of the main part after a refresh = %q, want \"main\" from the new part", got)
+		t.Errorf("id of the main part after a refresh = %q, want \"main\", the id in the new page", got)
 	}
 	f.logins.mu.Lock()
 	clear(f.logins.byID)
 	f.logins.mu.Unlock()
 	const staleText = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
 	if got := evalPromise(t, tb, staleText); !strings.Contains(got, "login has expired") {
-		t.Errorf("notice without a login: got %q, want \"login has expired\"", got)
+		t.Errorf("notice after the login was deleted: got %q, want it to contain \"login has expired\"", got)
 	}
 	server.Close()
 	if got := evalPromise(t, tb, staleText); !strings.Contains(got, "precept does not answer") {
-		t.Errorf("notice without a server: got %q, want \"precept does not answer\"", got)
+		t.Errorf("notice after the server was closed: got %q, want it to contain \"precept does not answer\"", got)
 	}
 }
 
-// A page that refreshes itself in one tab must not use up the notice about an action in another tab.
+// The server shows the notice about an action on one page only. A page that refreshes itself must not use up the notice
+// that is meant for the next page, and must keep its own notice.
 func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -175,12 +176,12 @@ func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
 	setNotice("second")
 	const refreshTwice = `(async () => { document.querySelector("main").focus(); await refresh(); await refresh();
 		return document.activeElement.id + " " + [...document.querySelectorAll(".notice")].map(n => n.textContent + " " + n.role).join() })()`
-	if got := evalPromise(t, tb, refreshTwice); got != "main first null" { // no role: a screen reader has read the notice
-		t.Errorf("focus and notices after two refreshes: got %q, want \"main first null\"", got)
+	if got := evalPromise(t, tb, refreshTwice); got != "main first null" { // the notice has no role any more, because a screen reader has already read it
+		t.Errorf("focus, and text and role of the notices after two refreshes: got %q, want \"main first null\"", got)
 	}
 	tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
 	if got := tb.eval(t, `document.querySelector(".notice").textContent`); got != "second" {
-		t.Errorf("next page's notice = %q, want \"second\"", got)
+		t.Errorf("notice on the next page: got %q, want \"second\"", got)
 	}
 }
 
@@ -196,11 +197,11 @@ func TestBrowserEscapeClosesFocusedDetails(t *testing.T) {
 	tb.keys(t, "\t")
 	const state = `document.activeElement.tagName + " " + document.querySelectorAll(".asks[open]").length`
 	if got := tb.eval(t, state); got != "BUTTON 1" {
-		t.Errorf("focus and open confirmations after Enter and Tab = %q, want \"BUTTON 1\"", got)
+		t.Errorf("focused element and number of open confirmations after Enter and Tab: got %q, want \"BUTTON 1\"", got)
 	}
 	tb.keys(t, kb.Escape)
 	if got := tb.eval(t, state); got != "SUMMARY 0" {
-		t.Errorf("focus and open confirmations after Escape = %q, want \"SUMMARY 0\"", got)
+		t.Errorf("focused element and number of open confirmations after Escape: got %q, want \"SUMMARY 0\"", got)
 	}
 }
 
@@ -225,16 +226,16 @@ func TestBrowserBackButtonRepeatsNoAction(t *testing.T) {
 	)
 	goBack("main h1")
 	if got := tb.eval(t, "location.pathname"); lessonService.count != 1 || !strings.HasPrefix(got, "/lessons") {
-		t.Errorf("after an action and Back: got path %s and %d calls to the lesson service, want a path below /lessons and 1 call", got, lessonService.count)
+		t.Errorf("after an action and the Back button: got path %s, %d calls of the lesson service, want a path below /lessons, 1 call", got, lessonService.count)
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	goBack("#token")
 	if lessonService.count != 1 {
-		t.Errorf("after Back: got %d calls to the lesson service, want 1", lessonService.count)
+		t.Errorf("after the logout and the Back button: got %d calls of the lesson service, want 1", lessonService.count)
 	}
 }
 
-// evalPromise returns the string with which a JavaScript promise resolves.
+// evalPromise evaluates a JavaScript expression whose value is a promise, and returns the string to which it resolves.
 func evalPromise(t *testing.T, tb *tab, expression string) string {
 	t.Helper()
 	text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))

@@ -17,21 +17,22 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// tab is a tab in a new browser, and the errors that the browser reported, such as violations of the content security
-// policy.
+// tab is a tab in a new browser. It collects the errors that the browser reports, such as violations of the content
+// security policy.
 type tab struct {
 	ctx      context.Context
 	mu       sync.Mutex
 	reported []string
 }
 
-// newTab starts a browser. If chromium is not installed, the test fails in CI and is skipped elsewhere.
+// newTab starts a browser with one tab. If chromium is not installed, newTab fails the test in CI, and skips it
+// elsewhere.
 func newTab(t *testing.T) *tab {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CI") == "" {
-			t.Skip("chromium is not installed; apt-get install chromium, or set CI=true to make this a failure")
+			t.Skip("chromium is not installed; to run the test, apt-get install chromium; to fail it instead of skipping it, set CI=true")
 		}
 		t.Fatal(err)
 	}
@@ -43,7 +44,7 @@ func newTab(t *testing.T) *tab {
 	t.Cleanup(cancel)
 	ctx, cancelTab := chromedp.NewContext(allocator)
 	t.Cleanup(cancelTab)
-	// chromedp waits forever for an element that does not become visible.
+	// Without this timeout, chromedp would wait forever for an element that does not become visible.
 	ctx, stop := context.WithTimeout(ctx, 5*time.Minute)
 	t.Cleanup(stop)
 	tb := &tab{ctx: ctx}
@@ -79,7 +80,7 @@ func (tb *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// eval returns a JavaScript expression's value as a string.
+// eval evaluates a JavaScript expression and returns its value as a string.
 func (tb *tab) eval(t *testing.T, expression string) string {
 	t.Helper()
 	text, err := chromedp.Run(tb.ctx, chromedp.Evaluate[string]("String("+expression+")"))
@@ -101,14 +102,14 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	t.Cleanup(server.Close)
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
 	expect := map[string]string{
-		`location.href`:  server.URL + "/", // the address no longer has the token
+		`location.href`:  server.URL + "/", // the page has removed the token from the address
 		`document.title`: "precept: lessons and effects",
 		`document.querySelector("tbody tr th a").closest("table").tBodies[0].rows.length`: "4",
 		`document.querySelector("tbody tr:nth-child(2) th a").textContent`:                "helpful",
 		`document.querySelector("tbody tr:nth-child(2) svg").getAttribute("aria-label")`:  "effect +6.2 points, from +3.1 to +9.3; true effect +5.0",
 		`[...document.querySelectorAll("thead th")].every(h => h.scope == "col")`:         "true",
 		`document.querySelector("caption").textContent.length > 40`:                       "true",
-		`document.images.length`: "1", // the dashboard's icon; the lesson's name adds no image
+		`document.images.length`: "1", // only the icon of the dashboard; the markup in the name of a lesson adds no image
 		`document.querySelector("tbody tr:nth-child(4) th a").textContent`:                              f.reports.report.Lessons[0].Slug,
 		`[...document.querySelectorAll(".figures td")].some(d => d.textContent == "<b>12</b>")`:         "true",
 		`getComputedStyle(document.querySelector("caption")).textAlign`:                                 "left", // the style sheet applies
@@ -119,11 +120,11 @@ func TestBrowserLoginLinkShowsOverview(t *testing.T) {
 	}
 	for expression, want := range expect {
 		if got := tb.eval(t, expression); got != want {
-			t.Errorf("%s is %q, want %q", expression, got, want)
+			t.Errorf("value of %s: got %q, want %q", expression, got, want)
 		}
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser errors = %q, want none", got)
+		t.Errorf("browser errors: got %q, want none", got)
 	}
 }
 
@@ -133,7 +134,7 @@ func TestBrowserLoginRefreshAndLogout(t *testing.T) {
 		o.Now = time.Now
 		visits := 0
 		o.Program.Figures = func(context.Context) []Figure {
-			visits++ // one browser sends one request at a time
+			visits++ // needs no lock, because the browser sends one request at a time
 			return []Figure{{Name: "Visits", Value: strings.Repeat("I", visits)}}
 		}
 	})
@@ -146,14 +147,14 @@ func TestBrowserLoginRefreshAndLogout(t *testing.T) {
 		chromedp.WaitVisible(chromedp.CSS("#health")),
 	)
 	if _, err := chromedp.Run(tb.ctx, chromedp.Poll[bool](`document.querySelector(".figures td").textContent.length > 1`, chromedp.WithPollingTimeout(0))); err != nil {
-		t.Fatalf("waiting for the automatic refresh: got error %v, want a second visit", err)
+		t.Fatalf("wait for the automatic refresh: err = %v, want a second visit", err)
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := tb.eval(t, "location.pathname"); got != "/login" {
 		t.Errorf("path after the logout: got %s, want \"/login\"", got)
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser errors = %q, want none", got)
+		t.Errorf("browser errors: got %q, want none", got)
 	}
 }
 
@@ -166,7 +167,7 @@ func TestBrowserPageNamesTheTimeZone(t *testing.T) {
 		t.Fatal(err)
 	}
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
-	if got, want := tb.eval(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want { // Chromium uses the old name
+	if got, want := tb.eval(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want { // Chromium uses the old name of the time zone
 		t.Errorf("time zone line: got %q, want %q", got, want)
 	}
 }
@@ -183,7 +184,7 @@ func TestBrowserOmitsTheCurrentYear(t *testing.T) {
 		return [...root.children].map((t) => /\b20\d\d\b/.test(t.textContent)).join();
 	})()`
 	if got := tb.eval(t, shown); got != "false,true" {
-		t.Errorf("this year's and last year's times show the year = %s, want false,true", got)
+		t.Errorf("year shown in a time of this year and of last year: got %s, want false,true", got)
 	}
 }
 
@@ -204,12 +205,12 @@ func TestBrowserFoldsSidebarOnNarrowScreens(t *testing.T) {
 		const refreshed = `(async () => { const old = document.querySelector("main"); await refresh();
 			return (old !== document.querySelector("main")) + " " + document.querySelector(".sidebar").open })()`
 		if got := evalPromise(t, tb, refreshed); got != "true "+want {
-			t.Errorf("main replaced and sidebar open after a refresh at %d px: got %q, want %q", width, got, "true "+want)
+			t.Errorf("after a refresh at %d px: got main replaced and sidebar open = %q, want %q", width, got, "true "+want)
 		}
 		tb.eval(t, `(() => { const sidebar = document.querySelector(".sidebar"); sidebar.open = true; sidebar.querySelector("a, input").focus() })()`)
 		tb.keys(t, kb.Escape)
 		if got := tb.eval(t, `document.querySelector(".sidebar").open`); got != want {
-			t.Errorf("sidebar open after Escape in the unfolded sidebar at %d px: got %s, want %s", width, got, want)
+			t.Errorf("sidebar open after Escape was pressed in it at %d px: got %s, want %s", width, got, want)
 		}
 	}
 }
@@ -226,12 +227,12 @@ func TestBrowserThemesSetTextAndBackgroundColours(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tb.eval(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
-			t.Errorf("%s theme: got colours %s, want %q", scheme, got, want)
+			t.Errorf("%s theme: got colours %q, want %q", scheme, got, want)
 		}
 	}
 }
 
-// keys presses the keys in text.
+// keys presses one key for each character in text.
 func (tb *tab) keys(t *testing.T, text string) {
 	t.Helper()
 	tb.do(t, chromedp.KeyEvent(text))

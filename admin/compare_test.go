@@ -9,8 +9,8 @@ import (
 	"precept/store"
 )
 
-// coderAndTesterSessions returns perAgent sessions with reward 1 by the agent coder, and as many with reward 0 by
-// tester. Each agent's first session has no duration.
+// coderAndTesterSessions returns perAgent sessions of the agent coder with reward 1, and as many sessions of the agent
+// tester with reward 0. The first session of each agent has no duration.
 func coderAndTesterSessions(perAgent int, run string) *store.Recent {
 	r := &store.Recent{}
 	for i := range perAgent {
@@ -22,7 +22,7 @@ func coderAndTesterSessions(perAgent int, run string) *store.Recent {
 	return r
 }
 
-// asJSON returns a value as JSON, because a failure message would show pointers as addresses.
+// asJSON returns a value as JSON for failure messages, in which %v would show the addresses of pointers.
 func asJSON(t *testing.T, v any) string {
 	t.Helper()
 	b, err := json.Marshal(v)
@@ -35,12 +35,12 @@ func asJSON(t *testing.T, v any) string {
 func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 	for perAgent, hasInterval := range map[int]bool{9: false, 10: true} {
 		c := compare(coderAndTesterSessions(perAgent, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
-		d := c.Measures[0].Difference // of the mean rewards
+		d := c.Measures[0].Difference // difference between the mean rewards
 		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != hasInterval {
-			t.Errorf("%d sessions per agent: got difference %s, want mean 1, and an interval = %t", perAgent, asJSON(t, d), hasInterval)
+			t.Errorf("%d sessions per agent: got difference %s, want mean 1 and an interval = %t", perAgent, asJSON(t, d), hasInterval)
 		}
 		if hasInterval && *d.Low <= 0 {
-			t.Errorf("%d sessions per agent: lower bound for a difference of 1 = %v, want above 0", perAgent, *d.Low)
+			t.Errorf("%d sessions per agent, difference of 1: got lower bound %v, want a bound above 0", perAgent, *d.Low)
 		}
 	}
 }
@@ -48,18 +48,18 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 func TestComparisonCountsEachRunRewardOnce(t *testing.T) {
 	c := compare(coderAndTesterSessions(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[0]; got.A.Sessions != 1 || got.B.Sessions != 1 || got.Difference.Low != nil {
-		t.Errorf("success with one run per agent: got %s, want one session per agent and no interval", asJSON(t, got))
+		t.Errorf("measure success with all sessions of an agent in one run: got %s, want one session per agent and no interval", asJSON(t, got))
 	}
 	if got := c.Measures[4]; got.Name != "turns" || got.A.Sessions != 50 {
-		t.Errorf("turns with one run per agent: got %s, want 50 sessions", asJSON(t, got))
+		t.Errorf("measure turns with all sessions of an agent in one run: got %s, want 50 sessions per agent", asJSON(t, got))
 	}
 }
 
-// Imported sessions, for example, have no duration.
+// A comparison omits sessions without a duration, for example imported sessions, from the measure seconds.
 func TestComparisonOmitsUnknownDurations(t *testing.T) {
 	c := compare(coderAndTesterSessions(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
-		t.Errorf("12 sessions, one without a duration: got the measure %s, want seconds over 11 sessions", asJSON(t, got))
+		t.Errorf("12 sessions per agent, one without a duration: got measure %s, want the measure seconds with 11 sessions", asJSON(t, got))
 	}
 }
 
@@ -70,7 +70,7 @@ func TestComparePageNeedsTwoAgents(t *testing.T) {
 	} {
 		f, _, _ := newLessonFixture(t, func(o *Options) { o.Read.Archive = listArchive{o.Read.Archive, list} })
 		if page := get(t, f, "/compare", 200); !strings.Contains(page, want) {
-			t.Errorf("the Compare page with %d sessions lacks %q", len(list), want)
+			t.Errorf("Compare page with %d sessions: got no text %q, want this text", len(list), want)
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestCompareAPINamesInvalidParameter(t *testing.T) {
 	for target, want := range map[string]string{"/api/compare?by=agnet": "by: ", "/api/compare?limit=x": "limit: "} {
 		res := f.do(t, "GET", target, bearer(token))
 		if text := body(t, res); res.StatusCode != 400 || !strings.Contains(text, want) {
-			t.Errorf("%s: got status %d, body %s, want 400 and %q", target, res.StatusCode, text, want)
+			t.Errorf("%s: got status %d, body %s, want status 400 and a body that contains %q", target, res.StatusCode, text, want)
 		}
 	}
 }

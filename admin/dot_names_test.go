@@ -11,7 +11,7 @@ import (
 	"precept/store"
 )
 
-// dotNames is an archive with a run and a session named "..". dotNames records the requested names.
+// dotNames is an archive with a run and a session named "..". It records the names that are requested from it.
 type dotNames struct {
 	emptyArchive
 
@@ -32,7 +32,8 @@ func (d dotNames) Transcript(_ context.Context, _, name string, _ int) (store.Tr
 	return store.Transcript{SessionItem: store.SessionItem{ID: name}}, nil
 }
 
-// Browsers resolve . and .. in a path even if escaped, so links have these names in the query.
+// A browser resolves . and .. in the path of a link, even if they are escaped. The dashboard therefore puts these names
+// into the query of its links.
 func TestRunsAndSessionsNamedDotsAreReachable(t *testing.T) {
 	var requested []string
 	forgetter := &fakeForgetter{}
@@ -46,7 +47,7 @@ func TestRunsAndSessionsNamedDotsAreReachable(t *testing.T) {
 		page := body(t, f.do(t, "GET", tc.page, func(r *http.Request) { r.AddCookie(cookie) }))
 		links := linkAddresses(t, page)
 		if got := links[tc.link]; got == nil || got.String() != tc.want {
-			t.Errorf("%s: link or form %q has address %v, want %s; all: %v", tc.page, tc.link, got, tc.want, links)
+			t.Errorf("%s, link or form %q: got address %v, want %s; all addresses: %v", tc.page, tc.link, got, tc.want, links)
 		}
 	}
 	if page := get(t, f, "/sessions", http.StatusOK); !strings.Contains(page, `href="/runs/-?name=.."`) {
@@ -56,7 +57,7 @@ func TestRunsAndSessionsNamedDotsAreReachable(t *testing.T) {
 		get(t, f, path, http.StatusOK)
 	}
 	if got, want := strings.Join(requested, ", "), "run .., session ., run .., session .., session -, session s-1"; got != want {
-		t.Errorf("names read from the archive: got %s, want %s", got, want)
+		t.Errorf("names requested from the archive: got %s, want %s", got, want)
 	}
 	f.do(t, "POST", "/sessions/-/forget?name=..&tenant=acme", func(r *http.Request) {
 		r.AddCookie(cookie)
@@ -64,6 +65,6 @@ func TestRunsAndSessionsNamedDotsAreReachable(t *testing.T) {
 		r.Body = io.NopCloser(strings.NewReader(url.Values{csrfField: {csrf}, "sure": {"yes"}}.Encode()))
 	})
 	if forgetter.lastCall != "acme|.." {
-		t.Errorf("deletion form: Forget got tenant and session %q, want \"acme|..\"", forgetter.lastCall)
+		t.Errorf("tenant and session that Forget receives from the deletion form: got %q, want \"acme|..\"", forgetter.lastCall)
 	}
 }

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Opening a named pipe would block until a process writes to the pipe.
+// The test opens a named pipe in place of a file. Without a check, the open call would block until another process
+// opens the pipe for writing.
 func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	path := filepath.Join(t.TempDir(), loginsFile)
 	if err := syscall.Mkfifo(path, 0o600); err != nil {
@@ -24,9 +25,9 @@ func TestNamedPipeAsLoginsFileIsRefused(t *testing.T) {
 	select {
 	case err := <-done:
 		if err == nil {
-			t.Error("opening a named pipe: got no error, want one")
+			t.Error("open a named pipe: err = nil, want an error")
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("opening a named pipe blocks, want an error")
+		t.Fatal("open a named pipe: got no result, because the call blocks; want an error")
 	}
 }

@@ -14,13 +14,15 @@ import (
 	"precept/bandit/report"
 )
 
-// forestRow holds the marks that a forest plot (effects with intervals) draws in a row. A missing mark is NaN.
+// forestRow contains the positions of the marks in one row of a forest plot, which draws effects with their intervals.
+// The position of a missing mark is NaN.
 type forestRow struct {
 	lo, effect, hi, truth float64 // x coordinates
-	cutLow, cutHigh       bool    // the interval is clipped at this end
+	cutLow, cutHigh       bool    // whether the interval is clipped at its lower or upper end
 }
 
-// forestPlot returns the plotted rows on the page at target, and the number of ticks on the axis.
+// forestPlot returns the rows of the forest plot on the page at target, and the number of ticks on the axis. The page
+// shows the given report rows and true effects.
 func forestPlot(
 	t interface {
 		Fatalf(format string, args ...any)
@@ -78,14 +80,14 @@ func TestForestPlotStaysInsidePicture(t *testing.T) {
 		truth := func(string) (float64, bool) { return trueEffect, true }
 		got, ticks := forestPlot(t, rows, truth, "/lessons?zoom="+scale)
 		if len(got) != len(rows) || ticks < 3 || ticks > 12 {
-			t.Fatalf("got %d rows, want %d; got %d ticks, want 3 to 12", len(got), len(rows), ticks)
+			t.Fatalf("forest plot: got %d rows (want %d), %d ticks (want 3 to 12)", len(got), len(rows), ticks)
 		}
 		for _, p := range got {
 			if p.lo > p.hi || p.lo < 0 || p.hi > 240 || p.truth < 0 || p.truth > 240 || p.effect < p.lo || p.effect > p.hi {
 				t.Fatalf("got row %+v, want 0 <= lo <= effect <= hi <= 240, and truth from 0 to 240", p)
 			}
 			if scale != "5" && math.IsNaN(p.effect) {
-				t.Fatalf("got row %+v, want an effect inside the axis", p)
+				t.Fatalf("got row %+v, want a mark for the effect", p)
 			}
 		}
 	})
@@ -104,22 +106,22 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	}
 	usual, wide := draw("")
 	if usual.hi-usual.lo < 60 || usual.cutLow || usual.cutHigh || !wide.cutLow || !wide.cutHigh || math.IsNaN(wide.effect) {
-		t.Errorf("fitted scale: got usual interval %+v, want it unclipped and at least 60 wide; got wide interval %+v, want it clipped at both ends", usual, wide)
+		t.Errorf("without zoom: got usual interval %+v, want one at least 60 wide and not clipped; got wide interval %+v, want one clipped at both ends and a mark for the effect", usual, wide)
 	}
 	if usual, wide = draw("all"); usual.hi-usual.lo > 20 || wide.cutLow || wide.cutHigh {
-		t.Errorf("zoom=all: got usual interval %+v, want at most 20 wide; got wide interval %+v, want it unclipped", usual, wide)
+		t.Errorf("with zoom=all: got usual interval %+v, want one at most 20 wide; got wide interval %+v, want one that is not clipped", usual, wide)
 	}
 	if usual, _ = draw("1"); !math.IsNaN(usual.effect) || usual.cutLow || !usual.cutHigh {
-		t.Errorf("4-point effect with zoom=1: got %+v, want no effect, clipped only at the upper end", usual)
+		t.Errorf("effect of 4 points with zoom=1: got %+v, want no mark for the effect, and an interval clipped only at the upper end", usual)
 	}
 	for _, scale := range []string{"101", "0.5", "-1", "NaN", "wide"} {
 		if usual, wide = draw(scale); usual.hi-usual.lo < 60 || !wide.cutLow {
-			t.Errorf("zoom=%s: got %+v and %+v, want the fitted scale", scale, usual, wide)
+			t.Errorf("with the invalid zoom=%s: got usual interval %+v and wide interval %+v, want the same scale as without zoom", scale, usual, wide)
 		}
 	}
 	truth := func(string) (float64, bool) { return 0.3, true }
 	if got, _ := forestPlot(t, rows[:1], truth, "/lessons"); got[0].truth < got[0].hi || got[0].truth > 230 {
-		t.Errorf("true effect above the interval: got %+v, want it inside the axis and above the interval", got[0])
+		t.Errorf("true effect above the interval: got %+v, want a mark for the true effect above the interval and at most at 230", got[0])
 	}
 }
 
@@ -128,6 +130,6 @@ func TestInvalidRowsAreNotPlotted(t *testing.T) {
 	invalid.Verdict = report.Invalid
 	got, _ := forestPlot(t, []report.Row{valid, invalid}, nil, "/lessons?sort=name")
 	if !math.IsNaN(got[1].lo) || !math.IsNaN(got[1].effect) || got[0].hi < 150 {
-		t.Errorf("got rows %+v, want no interval and no effect in the second, and an upper bound ≥ 150 in the first", got)
+		t.Errorf("a valid and an invalid row: got %+v, want neither an interval nor an effect in the second row, and an upper end of at least 150 in the first row", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 type fakeForgetter struct {
-	lastCall string // TENANT|SESSION in the newest call
+	lastCall string // TENANT|SESSION in the latest call
 	err      error
 }
 
@@ -22,7 +22,7 @@ func (f *fakeForgetter) Forget(_ context.Context, tenant, session string) (int, 
 func TestForgetRequestMustNameOneSessionOrTenant(t *testing.T) {
 	for _, tc := range []struct {
 		name, body string
-		call       string // wanted lastCall
+		call       string // expected lastCall
 		status     int
 		err        error
 	}{
@@ -46,10 +46,10 @@ func TestForgetRequestMustNameOneSessionOrTenant(t *testing.T) {
 			})
 			text := body(t, res)
 			if res.StatusCode != tc.status || forgetter.lastCall != tc.call {
-				t.Errorf("got status %d, body %s, want status %d; got call %q to the forgetter, want %q", res.StatusCode, text, tc.status, forgetter.lastCall, tc.call)
+				t.Errorf("got status %d, body %s, want status %d; got call %q of Forget, want call %q", res.StatusCode, text, tc.status, forgetter.lastCall, tc.call)
 			}
 			if tc.status == 200 && strings.TrimSpace(text) != `{"forgotten":3}` {
-				t.Errorf("got body %s, want {\"forgotten\":3}", text)
+				t.Errorf("body of the response: got %s, want {\"forgotten\":3}", text)
 			}
 		})
 	}
@@ -76,11 +76,11 @@ func TestForgetRequiresTokenAndCSRF(t *testing.T) {
 		t.Error("GET /api/forget: got status 200, want an error status")
 	}
 	if forgetter.lastCall != "" {
-		t.Errorf("forgetter call = %q, want none", forgetter.lastCall)
+		t.Errorf("after the refused requests: got call %q of Forget, want no call", forgetter.lastCall)
 	}
 }
 
-// The audit log must not keep session names, because they are personal data.
+// The audit log must not contain the names of deleted sessions, because session names are personal data.
 func TestDeletionAuditEntryNamesTenantAndNumber(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{} })
 	f.do(t, "POST", "/api/forget", func(r *http.Request) {
@@ -89,6 +89,6 @@ func TestDeletionAuditEntryNamesTenantAndNumber(t *testing.T) {
 	})
 	const want = "session (by name) in the tenant acme: 3 deleted"
 	if got := f.audit.latest(); len(got) != 1 || got[0].Detail != want {
-		t.Errorf("audit log: got %+v, want one entry with detail %q", got, want)
+		t.Errorf("audit log: got %+v, want one entry, with detail %q", got, want)
 	}
 }

@@ -11,10 +11,10 @@ func TestCheckboxFollowsQuery(t *testing.T) {
 	} {
 		unselected, _, _ := strings.Cut(selected, "?")
 		if page := mainText(t, selected, nil); !strings.Contains(page, box+" checked>") {
-			t.Errorf("%s: the checkbox is missing or not checked", selected)
+			t.Errorf("%s: got no checkbox or one that is not checked, want a checked checkbox", selected)
 		}
 		if page := mainText(t, unselected, nil); !strings.Contains(page, box+">") {
-			t.Errorf("%s: the checkbox is missing or checked", unselected)
+			t.Errorf("%s: got no checkbox or one that is checked, want a checkbox that is not checked", unselected)
 		}
 	}
 }
@@ -22,7 +22,7 @@ func TestCheckboxFollowsQuery(t *testing.T) {
 func TestOnlyOverviewHasRowForAllLessons(t *testing.T) {
 	for target, wantRows := range map[string]int{"/": 1, "/lessons": 0, "/breakdown": 0} {
 		if n := strings.Count(mainText(t, target, nil), `<tr class="all">`); n != wantRows {
-			t.Errorf("%s: got %d rows for all lessons together, want %d", target, n, wantRows)
+			t.Errorf("%s: got %d rows that sum up all lessons, want %d", target, n, wantRows)
 		}
 	}
 }

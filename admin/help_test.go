@@ -10,18 +10,18 @@ import (
 
 func TestHelpLinksResolve(t *testing.T) {
 	f := newFixture(t, nil)
-	pageIDs := map[string]map[string]bool{} // element ids, by path
+	pageIDs := map[string]map[string]bool{} // ids of the elements on each page, by the path of the page
 	read := func(path string) *html.Node {
 		t.Helper()
 		res := f.do(t, "GET", path, bearer(token))
 		root, err := html.Parse(strings.NewReader(body(t, res)))
 		if err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("%s: got status %d, error %v, want no error and status 200", path, res.StatusCode, err)
+			t.Fatalf("%s: got status %d, error %v, want status 200, no error", path, res.StatusCode, err)
 		}
 		return root
 	}
 	var links []string
-	readPage := func(path string) { // adds the page's ids to pageIDs, and the links to links
+	readPage := func(path string) { // reads a page and adds its ids to pageIDs and its links to links
 		ids := map[string]bool{}
 		for n := range read(path).Descendants() {
 			for _, a := range n.Attr {
@@ -51,7 +51,7 @@ func TestHelpLinksResolve(t *testing.T) {
 			readPage(path)
 		}
 		if anchor != "" && !pageIDs[path][anchor] {
-			t.Errorf("link %s#%s: the page has no element with this id", path, anchor)
+			t.Errorf("link %s#%s: got a page without an element with this id, want such an element", path, anchor)
 		}
 	}
 	if len(pageIDs) < 30 {
@@ -75,13 +75,13 @@ func TestHelpSearchFindsListedSections(t *testing.T) {
 	}
 	found := get("/help?q=former_state+retire")
 	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) || strings.Contains(found, `href="/help/CI#`) {
-		t.Errorf("search results: got %s, want the section LESSONS#pause-and-retire and no section from CI", found)
+		t.Errorf("search results: got %s, want the section LESSONS#pause-and-retire and no section of the page CI", found)
 	}
 	page := get("/help/LESSONS")
 	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
-		t.Error("the page LESSONS lacks the section pause-and-retire or the link to that section")
+		t.Error("page LESSONS: got no section pause-and-retire or no link to this section, want both")
 	}
 	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
-		t.Error("a search without results lacks \"Search for fewer words\"")
+		t.Error("search without results: got no text \"Search for fewer words\", want this text")
 	}
 }

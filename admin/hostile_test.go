@@ -31,8 +31,8 @@ import (
 	"precept/store"
 )
 
-// With hostile text in every field, a page must have the same elements and attributes as with a plain word, and must
-// link only to pages in the dashboard.
+// A page with hostile text in every field must have the same elements and attributes as the page with a plain word in
+// every field. It must link only to pages of the dashboard.
 func TestHostileInputAddsNoMarkup(t *testing.T) {
 	plain := readPages(t, "word")
 	for _, hostile := range []string{
@@ -45,38 +45,38 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 				for i < min(len(got), len(want)) && got[i] == want[i] {
 					i++
 				}
-				t.Errorf("%q changes the elements on page %s: got %q, want %q", hostile, name, threeElements(got, i), threeElements(want, i))
+				t.Errorf("with text %q, page %s: from the first difference on, got elements %q, want %q", hostile, name, threeElements(got, i), threeElements(want, i))
 			}
 			for _, link := range page.links {
 				if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") || strings.HasPrefix(link, "//") || strings.ContainsAny(link, "\\\"'<> \n") {
-					t.Errorf("%q on page %s: got link %q, want a link inside the dashboard", hostile, name, link)
+					t.Errorf("with text %q, page %s: got link %q, want a link to a page of the dashboard", hostile, name, link)
 				}
 			}
 			if !strings.Contains(page.text, escapeHidden(hostile)) && page.showsWord {
-				t.Errorf("page %s lacks text %q", name, hostile)
+				t.Errorf("page %s: got no text %q, want this text on the page", name, hostile)
 			}
 		}
 	}
 }
 
-// escapeHidden shows invisible characters as pages do.
+// escapeHidden replaces the invisible characters in text in the same way as the pages.
 func escapeHidden(text string) string {
 	return strings.NewReplacer("\x00", "‹U+0000›", "\u2028", "‹U+2028›").Replace(text)
 }
 
-// threeElements returns up to three elements from position i on.
+// threeElements returns up to three elements of shape, beginning with element i.
 func threeElements(shape []string, i int) []string {
 	return shape[min(i, len(shape)):min(i+3, len(shape))]
 }
 
 type parsedPage struct {
-	shape     []string // elements with attribute names
+	shape     []string // elements of the page with the names of their attributes
 	links     []string
 	text      string
-	showsWord bool // the page must show the word
+	showsWord bool // whether the page must show the word
 }
 
-// readPages reads every page as an operator, with word in place of every text.
+// readPages reads every page as an operator. The pages show data in which every text is word.
 func readPages(t *testing.T, word string) map[string]parsedPage {
 	t.Helper()
 	w := newWordSource(word)
@@ -105,7 +105,7 @@ func readPages(t *testing.T, word string) map[string]parsedPage {
 		out[name] = page
 	}
 	if w.askedSession != word {
-		t.Errorf("page for session %q reads session %q, want the same session", word, w.askedSession)
+		t.Errorf("page for session %q: got data requested for session %q, want the same session", word, w.askedSession)
 	}
 	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+filters, nil))
 	w.fail = true
@@ -132,7 +132,7 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	defer res.Body.Close()
 	root, err := html.Parse(res.Body)
 	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
-		t.Fatalf("parsing the page: got status %d, content type %s, error %v, want an HTML page", res.StatusCode, res.Header.Get("Content-Type"), err)
+		t.Fatalf("got status %d, content type %s, parsing error %v, want an HTML page", res.StatusCode, res.Header.Get("Content-Type"), err)
 	}
 	var text strings.Builder
 	for n := range root.Descendants() {
@@ -157,11 +157,11 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	return p
 }
 
-// wordSource is a data source for all pages, with the same word in every text.
+// wordSource is a data source for all pages in which every text is the same word.
 type wordSource struct {
 	word         string
-	fail         bool   // reads return an error
-	askedSession string // session name in the newest query
+	fail         bool   // whether each read returns an error
+	askedSession string // session name in the latest query
 	report       report.Report
 	book         *lesson.Book
 	findings     []lesson.Finding
@@ -210,8 +210,8 @@ func newWordSource(word string) *wordSource {
 	return w
 }
 
-// fillTexts sets every string in a value to word, and every slice to two entries. Named types, such as states, stay
-// unchanged, because no user writes them.
+// fillTexts sets every string in a value to word, and gives every slice two entries. It leaves strings of named types,
+// such as states, unchanged, because they do not contain text from users.
 func fillTexts(v reflect.Value, word string, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -332,7 +332,8 @@ func (w *wordSource) Backtest(context.Context, string, *lesson.Lesson) (backtest
 	return w.backtest, w.err()
 }
 
-// archive is a separate type, because admin.Archive and admin.Library have different methods named Block.
+// archive is a separate type, because admin.Archive and admin.Library both have a method named Block and the signatures
+// differ.
 type archive struct{ *wordSource }
 
 func (a archive) InsertedText(_ context.Context, _, _, slug string) (string, error) {
@@ -386,7 +387,7 @@ func (w *wordSource) Rate(context.Context, string, feedback.Post) (store.Posted,
 
 func (w *wordSource) Forget(context.Context, string, string) (int, error) { return 0, w.err() }
 
-// countingSource is a random source with the same distinct values in each run.
+// countingSource is a source of random bytes that returns the same sequence of distinct values in each run.
 type countingSource struct{ n uint64 }
 
 func (c *countingSource) Read(b []byte) (int, error) {

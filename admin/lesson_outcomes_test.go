@@ -34,10 +34,10 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		}
 	}
 	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
-		t.Error("the lessons page lacks \"guardrail: dearer\"")
+		t.Error("lessons page: got no text \"guardrail: dearer\", want this text")
 	}
 	if got := page("/lessons"); !strings.Contains(got, `<strong class="good">recurrence proven: prevents its error</strong>`) {
-		t.Error("the lessons page lacks the proven outcome recurrence")
+		t.Error("lessons page: got no proven outcome recurrence, want one")
 	}
 	row.ExplainedShare, row.PicksSaved, row.Late = new(0.12), 30, 7
 	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, OffReason: "the lesson changes which sessions have a reward"}
@@ -52,6 +52,6 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	}
 	row.Outcomes, row.Guardrail = nil, ""
 	if got := page("/lessons/helpful"); strings.Contains(got, "Outcomes in every session") {
-		t.Error("the page for a lesson without outcomes has the section \"Outcomes in every session\"")
+		t.Error("page of a lesson without outcomes: got the section \"Outcomes in every session\", want no such section")
 	}
 }

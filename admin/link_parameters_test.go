@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// linkAddresses returns the addresses in a page's main part by key: a link's text, "form TEXT" with the button text for
-// a GET form, and "post ACTION" for any other form.
+// linkAddresses returns the addresses in the main part of a page by key. The key of a link is its text, the key of a
+// GET form is "form TEXT" with the text of its button, and the key of any other form is "post ACTION".
 func linkAddresses(t *testing.T, page string) map[string]*url.URL {
 	t.Helper()
 	_, main, _ := strings.Cut(page, "<main")
@@ -87,7 +87,7 @@ func TestLinksAndFormsKeepUnrelatedParameters(t *testing.T) {
 		o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"acme", "other"}, nil }
 	})
 	cookie, _ := f.logIn(t)
-	for _, tc := range []struct{ page, link, want string }{ // link: a key in linkAddresses
+	for _, tc := range []struct{ page, link, want string }{ // link is a key of the map from linkAddresses
 		{"/sessions?order=oldest&agent=a&tenant=acme&view=v1", "Clear", "/sessions?order=oldest&tenant=acme"},
 		{"/sessions?order=oldest&agent=a&tenant=acme&view=v1", "poor", "/sessions?order=oldest&tenant=acme&verdict=poor&view=v1"},
 		{"/sessions?order=oldest&agent=a&tenant=acme&view=v1", "form Find", "/sessions?order=oldest&session=&tenant=acme"},
@@ -127,16 +127,16 @@ func TestLinksAndFormsKeepUnrelatedParameters(t *testing.T) {
 		links := linkAddresses(t, page)
 		got := links[tc.link]
 		if got == nil {
-			t.Errorf("%s has no link or form %q to %s; it has %v", tc.page, tc.link, tc.want, links)
+			t.Errorf("%s: got no link or form %q, want one to %s; got only %v", tc.page, tc.link, tc.want, links)
 			continue
 		}
 		if got.String() != tc.want {
-			t.Errorf("%s: link or form %q has address %s, want %s", tc.page, tc.link, got, tc.want)
+			t.Errorf("%s, link or form %q: got address %s, want %s", tc.page, tc.link, got, tc.want)
 		}
 	}
 }
 
-// twoAgentSessions is an archive with a session by agent a, and one by agent b.
+// twoAgentSessions is an archive with one session of the agent a and one session of the agent b.
 type twoAgentSessions struct{ emptyArchive }
 
 func (twoAgentSessions) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
@@ -162,13 +162,13 @@ func TestAgentFilterAcceptsEscapedCharacter(t *testing.T) {
 	f := newStoreFixture(t, s, nil)
 	page := get(t, f, "/sessions", http.StatusOK)
 	if !strings.Contains(page, "/sessions?agent=co%E2%80%8Bder") || !strings.Contains(page, "co‹U+200B›der") {
-		t.Errorf("session list: got %s, want a filter link with the raw agent name, and the shown name co‹U+200B›der", page)
+		t.Errorf("session list: got %s, want a link that filters by the raw agent name, and the agent name shown as co‹U+200B›der", page)
 	}
 	for _, value := range []string{"co\u200bder", "co‹U+200B›der"} {
 		page := get(t, f, "/sessions?"+url.Values{"agent": {value}}.Encode(), http.StatusOK)
 		links := linkAddresses(t, page)
 		if strings.Count(page, `data-label="Started"`) != 1 || links["csv"].Query().Get("agent") != "co\u200bder" {
-			t.Errorf("filter %q: got %d sessions and export link %v, want 1 session and a link with the raw agent name", value, strings.Count(page, `data-label="Started"`), links["csv"])
+			t.Errorf("with the agent filter %q: got %d sessions, export link %v; want 1 session, and a link that contains the raw agent name", value, strings.Count(page, `data-label="Started"`), links["csv"])
 		}
 	}
 }
@@ -179,11 +179,11 @@ func TestUnknownRunOrSessionLinksToSessions(t *testing.T) {
 		page := body(t, f.do(t, "GET", path+"?tenant=acme&list=%2Fsessions%3Fagent%3Dcoder", func(r *http.Request) { bearer(token)(r); r.Header.Set("Accept", "text/html") }))
 		for _, want := range []string{"Unknown " + kind, "The " + kind + " has no stored data", "the tenant <code>acme</code>", `<a href="/sessions?tenant=acme">all stored sessions</a>`, `<a href="/sessions?agent=coder&amp;tenant=acme">Sessions</a>`} {
 			if !strings.Contains(page, want) {
-				t.Errorf("%s: the page lacks %q: %s", path, want, page)
+				t.Errorf("%s: got no text %q, want this text; page: %s", path, want, page)
 			}
 		}
 	}
 	if text := get(t, f, "/api/runs/none", http.StatusNotFound); !strings.Contains(text, "the run has no stored data") {
-		t.Errorf("/api/runs/none: got %s, want an error about the run", text)
+		t.Errorf("/api/runs/none: got body %s, want an error about the run", text)
 	}
 }

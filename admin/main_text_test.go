@@ -9,7 +9,8 @@ import (
 	"precept/admin"
 )
 
-// mainText returns a page's main part, unescaped. If change is not nil, it alters the data and the options first.
+// mainText returns the main part of a page with HTML entities decoded. If change is not nil, mainText calls it to alter
+// the data and the options before it requests the page.
 func mainText(t *testing.T, target string, change func(*wordSource, *admin.Options)) string {
 	t.Helper()
 	w := newWordSource("word")
@@ -30,13 +31,14 @@ func mainText(t *testing.T, target string, change func(*wordSource, *admin.Optio
 	return html.UnescapeString(main)
 }
 
-// checkPage checks that a page contains the wanted texts. A leading ! means that the page must not contain the text.
+// checkPage checks that a page contains each text in wantText. If a text begins with !, checkPage checks that the page
+// does not contain the rest of the text.
 func checkPage(t *testing.T, name, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
 		text, unwanted := strings.CutPrefix(want, "!")
 		if strings.Contains(page, text) == unwanted {
-			t.Errorf("%s: page contains %q = %v, want %v; the page is\n%s", name, text, unwanted, !unwanted, page)
+			t.Errorf("%s: page contains %q = %v, want %v; page:\n%s", name, text, unwanted, !unwanted, page)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 			page, _, _ = strings.Cut(page, "</section>")
 			for _, want := range tc.want {
 				if !strings.Contains(page, want) {
-					t.Errorf("the net result lacks %q:\n%s", want, page)
+					t.Errorf("net result: got no text %q, want this text; page:\n%s", want, page)
 				}
 			}
 		})
@@ -60,6 +60,6 @@ func TestLastWeekSumsSevenDates(t *testing.T) {
 		days = append(days, report.Day{Date: now.AddDate(0, 0, -daysAgo).Format(time.DateOnly), NTreated: 1})
 	}
 	if sum := lastWeek(days, now); sum.NTreated != 7 {
-		t.Errorf("lastWeek over ten days with a session each: got %d sessions, want 7", sum.NTreated)
+		t.Errorf("lastWeek of ten days with one session a day: got %d sessions, want 7", sum.NTreated)
 	}
 }

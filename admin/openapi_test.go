@@ -40,12 +40,12 @@ func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	slices.Sort(described)
 	slices.Sort(routed)
 	if len(routed) < 8 || !slices.Equal(described, routed) {
-		t.Errorf("documented routes:\n%s\nregistered routes (at least 8 expected):\n%s", strings.Join(described, "\n"), strings.Join(routed, "\n"))
+		t.Errorf("got documented routes\n%s\nwant the registered routes, which must be at least 8:\n%s", strings.Join(described, "\n"), strings.Join(routed, "\n"))
 	}
 }
 
-// A route may accept filters from the sessions page without describing them, because clients send one query to several
-// routes.
+// A route may accept the filters of the sessions page without documenting them, because clients send the same query to
+// several routes.
 func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 	type parameter struct {
 		Name, In string
@@ -95,12 +95,12 @@ func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 		known := queryKeys(r.Method, r.Path)
 		for _, name := range names {
 			if !slices.Contains(known, name) {
-				t.Errorf("%s %s: documented parameter %s is not accepted", r.Method, r.Path, name)
+				t.Errorf("%s %s, documented parameter %s: got it refused, want it accepted", r.Method, r.Path, name)
 			}
 		}
 		for _, name := range known {
 			if !slices.Contains(names, name) && !pageFilters[name] {
-				t.Errorf("%s %s: accepted parameter %s is undocumented", r.Method, r.Path, name)
+				t.Errorf("%s %s, accepted parameter %s: got no documentation for it, want it in openapi.yaml", r.Method, r.Path, name)
 			}
 		}
 	}
@@ -120,7 +120,7 @@ func TestAPIRefusesUnknownQueryParameters(t *testing.T) {
 	} {
 		res := f.do(t, "GET", path, loggedIn)
 		if got := body(t, res); res.StatusCode != http.StatusBadRequest || !strings.Contains(got, want) {
-			t.Errorf("%s: got status %d, body %s, want 400 and %q", path, res.StatusCode, got, want)
+			t.Errorf("%s: got status %d, body %s, want status 400 and a body that contains %q", path, res.StatusCode, got, want)
 		}
 	}
 	for _, path := range []string{"/?utm_source=mail", "/lessons?utm_source=mail&fbclid=1"} {

@@ -36,8 +36,8 @@ func TestOverviewListsOpenTasks(t *testing.T) {
 	archived.State = "archived"
 	for name, tc := range map[string]struct {
 		rows     []report.Row
-		waiting  int      // lessons waiting for approval
-		bad      bool     // the figure Store is marked as bad
+		waiting  int      // number of lessons that wait for approval
+		bad      bool     // whether the figure Store is marked as bad
 		wantText []string // a leading ! means that the page must not contain the text
 	}{
 		"no open task":        {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"Nothing to do", "!Needs a person"}},
@@ -149,7 +149,7 @@ func TestPagesWithoutRowsShowReason(t *testing.T) {
 }
 
 func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
-	type pageData struct { // data for the page; each case changes some of it
+	type pageData struct { // data for the page, which each case changes in part
 		*wordSource
 		row    *report.Row
 		lesson *lesson.Lesson
@@ -253,12 +253,12 @@ func TestLessonPageShowsBacktest(t *testing.T) {
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
 
-// blocklessLibrary returns empty blocks, as if no lesson fits into the budget.
+// blocklessLibrary is a library that returns empty blocks, as if no lesson fitted into the budget.
 type blocklessLibrary struct{ *wordSource }
 
 func (blocklessLibrary) Block(string, *lesson.Lesson) string { return "" }
 
-// failingSessions is a source whose stored sessions are unreadable.
+// failingSessions is a data source whose stored sessions cannot be read.
 type failingSessions struct{}
 
 func (failingSessions) Survey(context.Context, string) (*report.Survey, error) {
@@ -273,8 +273,8 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 	return backtest.Result{}, errors.New("no disk")
 }
 
-// queuePage returns the queue page with the candidates "early" and "late" and the active lesson "current", as altered
-// by change. l is the lesson "late".
+// queuePage returns the queue page for a library with the candidates "early" and "late" and the active lesson
+// "current". It calls change to alter the data before it requests the page. l is the lesson "late".
 func queuePage(t *testing.T, target string, change func(source *wordSource, l *lesson.Lesson, o *admin.Options)) string {
 	t.Helper()
 	created := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }
@@ -353,11 +353,11 @@ func TestQueueShowsCandidateDetails(t *testing.T) {
 func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	page := queuePage(t, "/queue", func(*wordSource, *lesson.Lesson, *admin.Options) {})
 	if early, late := strings.Index(page, `id="candidate-early"`), strings.Index(page, `id="candidate-late"`); early > late {
-		t.Error("the newest candidate precedes the oldest, want the oldest first")
+		t.Error("order of the candidates: got the newest before the oldest, want the oldest first")
 	}
 }
 
-// Each slug equals an element id elsewhere on the page.
+// The lessons in this test have slugs that are also the ids of elements on the dashboard's pages.
 func TestQueueElementIDsAreUnique(t *testing.T) {
 	page := queuePage(t, "/queue", func(source *wordSource, _ *lesson.Lesson, _ *admin.Options) {
 		var all []*lesson.Lesson
@@ -369,11 +369,11 @@ func TestQueueElementIDsAreUnique(t *testing.T) {
 	ids := map[string]bool{}
 	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if ids[m[1]] {
-			t.Errorf("two elements on the page have the id %s", m[1])
+			t.Errorf("elements with the id %s: got two, want one", m[1])
 		}
 		ids[m[1]] = true
 	}
 	if len(ids) < 12 {
-		t.Errorf("got ids %v, want at least 12", ids)
+		t.Errorf("ids on the page: got %v, want at least 12 ids", ids)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"precept/store"
 )
 
-// fakeLibrary is a library that also has an audit log and a survey of stored sessions.
+// fakeLibrary is a library that also provides an audit log and a survey of stored sessions.
 type fakeLibrary struct {
 	book   *lesson.Book
 	events []lesson.Event
@@ -60,8 +60,8 @@ func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (b
 	return backtest.Result{Slug: l.Slug, Sessions: 812, Matched: 41, Words: []backtest.SessionCount{{Text: "flaky test", Sessions: 41}}, SilentTriggers: []string{"never said"}}, nil
 }
 
-// newFakeLibrary returns a library with the active lesson "helpful", the quarantined lesson "newer", which would
-// supersede "helpful", and the candidate "waiting".
+// newFakeLibrary returns a library with three lessons: "helpful" is active, "newer" is quarantined and would supersede
+// "helpful", and "waiting" is a candidate.
 func newFakeLibrary(t *testing.T) *fakeLibrary {
 	t.Helper()
 	newLesson := func(slug, title, frontMatter string) *lesson.Lesson {
@@ -89,8 +89,8 @@ func newFakeLibrary(t *testing.T) *fakeLibrary {
 	return f
 }
 
-// newLessonFixture returns a fixture with the lessons of newFakeLibrary, and a report with daily effects and an older
-// text of "helpful". If change is not nil, it alters the options first.
+// newLessonFixture returns a fixture with the lessons of newFakeLibrary and a report that contains daily effects and an
+// older text of "helpful". If change is not nil, newLessonFixture calls it to alter the options.
 func newLessonFixture(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeLessonService) {
 	t.Helper()
 	lib, lessonService := newFakeLibrary(t), &fakeLessonService{}
@@ -110,7 +110,7 @@ func newLessonFixture(t *testing.T, change func(*Options)) (*fixture, *fakeLibra
 	return f, lib, lessonService
 }
 
-// olderTextArchive holds one session that got an older text of a lesson.
+// olderTextArchive is an archive with one session in which an older text of a lesson was injected.
 type olderTextArchive struct{ Archive }
 
 func (olderTextArchive) InsertedText(_ context.Context, tenant, session, slug string) (string, error) {
@@ -120,7 +120,7 @@ func (olderTextArchive) InsertedText(_ context.Context, tenant, session, slug st
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
 }
 
-// If no stored session got an older text, the page has a note instead of the text.
+// The page shows an older text as it was injected into a stored session. If there is no such session, the page says so.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := newLessonFixture(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@withheld", Injected: false}}}, "session-1", time.Unix(1e9, 0))
@@ -129,7 +129,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	cookie, _ := f.logIn(t)
 	raw := body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) }))
 	if strings.Contains(raw, "<b>quiet") {
-		t.Error("the page contains an older lesson text as unescaped markup")
+		t.Error("older text of a lesson: got it as unescaped markup, want escaped text")
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -141,7 +141,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "[another]") {
-		t.Error("the page shows another lesson from the session's block")
+		t.Error("older text of a lesson: got another lesson of the same block on the page, want only this lesson")
 	}
 }
 
@@ -154,7 +154,7 @@ func TestLessonPageShowsHistoryAndActions(t *testing.T) {
 	}
 	raw := get("/lessons/helpful")
 	if strings.Contains(raw, "<script>alert") || strings.Contains(raw, "<b>bold") {
-		t.Error("the page contains a lesson's text as unescaped markup")
+		t.Error("text of the lesson: got it as unescaped markup, want escaped text")
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -166,23 +166,23 @@ func TestLessonPageShowsHistoryAndActions(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, "nobody-else") {
-		t.Error("the page shows an event on another lesson")
+		t.Error("history on the lesson page: got an event of another lesson, want only events of this lesson")
 	}
 	if strings.Contains(page, ">Approve<") {
-		t.Error("an active lesson's page has an Approve button")
+		t.Error("page of an active lesson: got an Approve button, want none")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
-		t.Error("the backtest lacks \"41 of the 812\" or \"never said\", the keyword without a match")
+		t.Error("backtest: got no \"41 of the 812\" or no \"never said\", the keyword without a match; want both")
 	}
 	lib.survey = nil
 	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No judge&#39;s opinion yet") {
-		t.Error("without data, a lesson's page lacks the note on unreadable sessions or the note on missing judge scores")
+		t.Error("lesson page without data: got no note on unreadable sessions or no note on missing judge scores, want both")
 	}
 	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
-		t.Errorf("unknown lesson: got status %d, want 404 and the reason", res.StatusCode)
+		t.Errorf("page of an unknown lesson: got status %d, want status 404 and the reason", res.StatusCode)
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") || strings.Contains(page, "Put on trial") {
-		t.Error("a client with a bearer token got forms without a CSRF token")
+		t.Error("lesson page for a client with a bearer token: got forms, want none, because the client has no CSRF token")
 	}
 }
 
@@ -197,7 +197,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		})
 	}
 	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || lessonService.lastCall != "" {
-		t.Errorf("with a wrong CSRF token: got status %d, call %q to the lesson service, want 403 and no call", res.StatusCode, lessonService.lastCall)
+		t.Errorf("pause with a wrong CSRF token: got status %d, call %q of the lesson service, want status 403, no call", res.StatusCode, lessonService.lastCall)
 	}
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
 		t.Errorf("unknown action: got status %d, want 404", res.StatusCode)
@@ -205,25 +205,25 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	locations := map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"}
 	for back, want := range locations {
 		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 || res.Header.Get("Location") != want {
-			t.Errorf("pause with back=%q: got status %d and Location %q, want 303 and %q", back, res.StatusCode, res.Header.Get("Location"), want)
+			t.Errorf("pause with back=%q: got status %d, Location %q, want status 303, Location %q", back, res.StatusCode, res.Header.Get("Location"), want)
 		}
 	}
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != len(locations) {
-		t.Errorf("lesson service calls = %d, newest %q, want helpful paused by each of %d posts", lessonService.count, lessonService.lastCall, len(locations))
+		t.Errorf("calls of the lesson service: got %d, the latest %q; want the lesson helpful paused by each of %d posts", lessonService.count, lessonService.lastCall, len(locations))
 	}
 	reload := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
 	}
 	if page := reload(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "and is in the audit log") {
-		t.Error("the page after an action has no notice about it")
+		t.Error("page after an action: got no notice about the action, want one")
 	}
 	if strings.Contains(reload(), `role="status">`) {
-		t.Error("the notice is shown twice, want once")
+		t.Error("second page after an action: got the notice again, want it only once")
 	}
 	lessonService.err = errors.New("it expired")
 	post("/lessons/helpful/approve", csrf, "")
 	if !strings.Contains(reload(), "helpful is unchanged: it expired") {
-		t.Error("the page after a refused action lacks \"helpful is unchanged: it expired\"")
+		t.Error("page after a refused action: got no text \"helpful is unchanged: it expired\", want this text")
 	}
 }
 
@@ -235,24 +235,24 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))
 	const painted = `(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n > 1000 })(document.querySelector(".chart canvas"))`
 	if tb.eval(t, painted) != "true" {
-		t.Error("chart: got at most 1,000 painted pixels, want more")
+		t.Error("chart: got at most 1,000 painted pixels, want more than 1,000")
 	}
 	before := tb.eval(t, `getComputedStyle(document.body).backgroundColor`)
 	tb.eval(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
 	if after := tb.eval(t, `getComputedStyle(document.body).backgroundColor`); after == before || tb.eval(t, painted) != "true" {
-		t.Errorf("background after switching themes: got %s, want a colour other than %s and a painted chart", after, before)
+		t.Errorf("background after another theme was selected: got %s, want a colour other than %s, and a painted chart", after, before)
 	}
 	tb.do(t,
-		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // opens the confirmation
+		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // this click opens the confirmation
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
 	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != 1 {
-		t.Errorf("lesson service calls = %d, newest %q, want helpful paused once", lessonService.count, lessonService.lastCall)
+		t.Errorf("calls of the lesson service: got %d, the latest %q; want one, which pauses the lesson helpful", lessonService.count, lessonService.lastCall)
 	}
 	if got := tb.eval(t, `getComputedStyle(document.body).backgroundColor`); got == before {
-		t.Error("the theme selection was lost on the next page")
+		t.Error("background on the next page: got the colour of the previous theme, want the selected theme kept")
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser errors = %q, want none", got)
+		t.Errorf("browser errors: got %q, want none", got)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"precept/bandit/report"
 )
 
-// sampleReportWith returns the sample report with n more lessons that have effects from −10 to +10 points and five
-// verdicts.
+// sampleReportWith returns the sample report with n more lessons. Their effects are from −10 to +10 points, and they
+// have five different verdicts.
 func sampleReportWith(n int) report.Report {
 	r := sampleReport()
 	verdicts := []report.Verdict{report.ProvenHelps, report.Unproven, report.ProvenHarms, report.NoEffect, report.Benched}
@@ -39,7 +39,7 @@ func sampleReportWith(n int) report.Report {
 
 var slugLink = regexp.MustCompile(`href="/lessons/([^"?]+)`)
 
-// listedSlugs returns the linked lessons on a page, in order.
+// listedSlugs returns the slugs of the lessons to which a page links, in the order of the page.
 func listedSlugs(page string) (out []string) {
 	for _, m := range slugLink.FindAllStringSubmatch(page, -1) {
 		out = append(out, m[1])
@@ -50,7 +50,7 @@ func listedSlugs(page string) (out []string) {
 func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = sampleReportWith(2000)
-	f.reports.report.Lessons[7].State = "edited" // lesson 0004, hidden by default
+	f.reports.report.Lessons[7].State = "edited" // this lesson, 0004, is hidden by default
 	get := func(query string) string {
 		t.Helper()
 		res := f.do(t, "GET", "/lessons"+query, bearer(token))
@@ -61,10 +61,10 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 	}
 	first := get("")
 	if got := listedSlugs(first); len(got) != rowsPerPage || !strings.Contains(first, "1 to 100 of 2,002") {
-		t.Errorf("first page: got %d rows, want %d and the text \"1 to 100 of 2,002\"", len(got), rowsPerPage)
+		t.Errorf("first page: got %d rows, want %d rows and the text \"1 to 100 of 2,002\"", len(got), rowsPerPage)
 	}
 	if !f.reports.lastQuery.Bands {
-		t.Error("the page requested a report without the daily intervals for the sparklines")
+		t.Error("report query of the page: got a query without daily intervals, want them for the sparklines")
 	}
 	if len(first) > 600_000 {
 		t.Errorf("first page: got %d bytes, want at most 600,000", len(first))
@@ -85,22 +85,22 @@ func TestLessonsPageIsPagedSortedAndFiltered(t *testing.T) {
 	} {
 		page := get(strings.ReplaceAll(query, "<b>", "%3Cb%3E"))
 		if got := listedSlugs(page); len(got) == 0 || got[0] != want {
-			t.Errorf("%s: got first lessons %q, want %s first", query, got[:min(3, len(got))], want)
+			t.Errorf("%s: got %q as the first lessons, want %s first", query, got[:min(3, len(got))], want)
 		}
 	}
 	if page := get("?sort=name&page=9999"); !strings.Contains(page, "2,001 to 2,002 of 2,002") {
-		t.Error("a page number after the last does not show the last page, with \"2,001 to 2,002 of 2,002\"")
+		t.Error("page number above the last: got a page without \"2,001 to 2,002 of 2,002\", want the last page")
 	}
 	if page := get("?q=nobody"); !strings.Contains(page, "No lesson matches the filter") {
-		t.Error("the page without a matching lesson lacks \"No lesson matches the filter\"")
+		t.Error("page without a matching lesson: got no text \"No lesson matches the filter\", want this text")
 	}
 	f.reports.report = report.Report{}
 	if page := get(""); !strings.Contains(page, "precept lessons new") {
-		t.Error("the page without lessons lacks \"precept lessons new\"")
+		t.Error("page without lessons: got no text \"precept lessons new\", want this text")
 	}
 }
 
-// At a width of 360 px, only the table may scroll.
+// On a screen 360 px wide, the table may scroll to the side, but the page as a whole may not.
 func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 	tb := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })
@@ -115,22 +115,22 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 		}
 		tb.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")))
 		if got := tb.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
-			t.Errorf("at %d px: got page width %s px, want the screen width", width, got)
+			t.Errorf("screen width %d px: got a page %s px wide, want the width of the screen", width, got)
 		}
 		if got := tb.eval(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
-			t.Errorf("at %d px: %s px of the table lie outside the screen, want 0", width, got)
+			t.Errorf("screen width %d px: got %s px of the table outside the screen, want 0 px", width, got)
 		}
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by rewarded"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
 	if got := tb.eval(t, `new URL(location.href).searchParams.get("sort") + " " + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-rewarded 0299" {
-		t.Errorf("after a click on the heading Rewarded, sort key and end of the first name = %q, want \"-rewarded 0299\"", got)
+		t.Errorf("sort key and end of the first name after a click on the heading Rewarded: got %q, want \"-rewarded 0299\"", got)
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
 	if got := tb.eval(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
-		t.Error("a click on the verdict's term button does not open the definition")
+		t.Error("click on the term button of the verdict: got no open definition, want one")
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser errors = %q, want none", got)
+		t.Errorf("browser errors: got %q, want none", got)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestLessonFiltersSelectVerdictAndState(t *testing.T) {
 	get := func(query string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons"+query, bearer(token))))
 	}
-	for query, want := range map[string]struct{ slugs, option string }{ // option: the selected option in the form
+	for query, want := range map[string]struct{ slugs, option string }{ // option is the selected option in the form
 		"verdict=helps":              {"proved", "helps, also proven"},
 		"verdict=likely+helps":       {"likely", "likely helps"},
 		"verdict=benched":            {"benched", "benched"},
@@ -170,10 +170,10 @@ func TestLessonFiltersSelectVerdictAndState(t *testing.T) {
 	} {
 		page := get("?sort=name&" + query)
 		if got := strings.Join(listedSlugs(page), " "); got != want.slugs {
-			t.Errorf("%s selects %q, want %q", query, got, want.slugs)
+			t.Errorf("%s: got lessons %q, want %q", query, got, want.slugs)
 		}
 		if !strings.Contains(page, "selected>"+want.option+"</option>") {
-			t.Errorf("%s: the page lacks the selected option %q", query, want.option)
+			t.Errorf("%s: got no selected option %q, want this option selected", query, want.option)
 		}
 	}
 }

@@ -24,8 +24,8 @@ func (r *fakeRules) ScanRules(context.Context, string) (*rules.Scan, error) {
 	return &scan, nil
 }
 
-// newRulesFixture returns a fixture with an agent that sends the rules file rulesText. The Voice section has a
-// verdict, and the registered Gone section is no longer in the file.
+// newRulesFixture returns a fixture with an agent that sends the rules file rulesText. The section Voice has a verdict.
+// The section Gone is registered, but is no longer in the file.
 func newRulesFixture(t *testing.T) *fixture {
 	t.Helper()
 	voice := rules.RegisteredSection{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Finished, Verdict: "no material effect"}
@@ -65,7 +65,7 @@ func TestRulesPageShowsViewersOnlyRegisteredSections(t *testing.T) {
 	f := newRulesFixture(t)
 	page := body(t, f.do(t, "GET", "/rules", bearer("viewer-token-of-the-rules-test")))
 	if !strings.Contains(page, "CLAUDE.md: Voice") || strings.Contains(page, "Secrets") || strings.Contains(page, "/home/ada") {
-		t.Errorf("rules page for a viewer: got %s, want the registered sections and no other text from the file", page)
+		t.Errorf("rules page for a viewer: got %s, want the registered sections and no other text of the file", page)
 	}
 }
 
@@ -73,6 +73,6 @@ func TestLessonsTableLinksSectionsToRulesPage(t *testing.T) {
 	f := newRulesFixture(t)
 	page := body(t, f.do(t, "GET", "/lessons", bearer(token)))
 	if !strings.Contains(page, `href="/rules#claude.md-voice"`) || strings.Contains(page, "/lessons/rule") {
-		t.Errorf("lessons page: got %.300s, want a link from the section to the rules page", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])
+		t.Errorf("row of the section on the lessons page: got %.300s, want a link to the rules page", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])
 	}
 }

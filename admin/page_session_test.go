@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// sessionPageWith returns the page for a closed session with one turn, as altered by change.
+// sessionPageWith returns the page of a closed session with one turn. It calls change to alter the session first.
 func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 	t.Helper()
 	return mainText(t, "/sessions/s-1", func(source *wordSource, _ *admin.Options) {
@@ -28,7 +28,7 @@ func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 func TestTurnHeadingShowsMarksAndTokens(t *testing.T) {
 	const mark = `<span class="mark">`
 	if page := sessionPageWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
-		t.Errorf("a turn without unusual properties has a mark or a token count:\n%s", page)
+		t.Errorf("turn without unusual properties: got a mark or a token count, want neither; page:\n%s", page)
 	}
 	for want, change := range map[string]func(turn *store.TurnItem){
 		mark + "client gone</span>":                          func(x *store.TurnItem) { x.Outcome = "client_gone" },
@@ -76,11 +76,11 @@ func TestTurnEntriesShowAuthorAndText(t *testing.T) {
 		page := sessionPageWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{entry} })
 		checkPage(t, entry.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
-			t.Errorf("%q entry: got folded = %v, want %v", entry.Kind, !folded, folded)
+			t.Errorf("entry of kind %q: got folded = %v, want %v", entry.Kind, !folded, folded)
 		}
 		if entry.CutBytes == 0 && strings.Contains(page, "further bytes") || entry.Rule == "" && strings.Contains(page, "detected by") ||
 			!entry.Reinserted && strings.Contains(page, "inserted again") || entry.Propensity == 0 && strings.Contains(page, "injection probability was") {
-			t.Errorf("%q entry: the page shows data missing in the entry:\n%s", entry.Kind, page)
+			t.Errorf("entry of kind %q: got data on the page that the entry does not contain; page:\n%s", entry.Kind, page)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestLargePagesAreTruncatedWithANote(t *testing.T) {
 	} {
 		page := mainText(t, tc.target, tc.change)
 		if len(page) > maxPageSize {
-			t.Errorf("%s: the page has %d KiB, want at most %d KiB", name, len(page)>>10, maxPageSize>>10)
+			t.Errorf("%s: got a page of %d KiB, want at most %d KiB", name, len(page)>>10, maxPageSize>>10)
 		}
 		checkPage(t, name, page[:min(len(page), maxPageSize)], tc.wantText)
 	}

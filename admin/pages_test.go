@@ -29,7 +29,7 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 	rejected := report.Row{Slug: "never-seen", State: "rejected"}
 	f.reports.report.Lessons = append(f.reports.report.Lessons, rejected)
 	for i := range 3 {
-		day := time.Date(2026, 4, 24+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // the first day is before the last seven
+		day := time.Date(2026, 4, 24+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // the first day is not one of the last seven days
 		g.Bands = append(g.Bands, report.Band{Date: day, Effect: 0.1, Lo: 0, Hi: 0.2})
 		g.Days = append(g.Days, report.Day{
 			Date: day, NTreated: 90, NControl: 0, MeanTreated: new(0.7), TokensAdded: 1_000_000,
@@ -40,15 +40,15 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
 	if page := get(""); !strings.Contains(page, "2,000,000</a>") || !strings.Contains(page, "no model price") || !strings.Contains(page, "treated, 50% cached; control 1,000,000, 60% cached") {
-		t.Error("without a price, the page lacks the week's tokens, the note on the price or the cached shares")
+		t.Error("overview without a price: got no tokens of the week, no note on the price or no cached shares; want all three")
 	}
 	prices = Prices{Models: price.Flat(2, 0.2)}
 	if page := get(""); !strings.Contains(page, "cost 4.00 without a cache") {
-		t.Error("the page lacks \"cost 4.00 without a cache\", the cost at the configured price")
+		t.Error("overview with a configured price: got no text \"cost 4.00 without a cache\", want this cost")
 	}
 	page := get("?price=3")
 	if strings.Contains(page, rejected.Slug) {
-		t.Error("the table has a row for a rejected lesson without sessions")
+		t.Error("overview: got a row for a rejected lesson without sessions, want none")
 	}
 	for _, want := range []string{
 		`<a href="#health">Store: down</a>`, `<a href="/lessons/harmful">The active lesson harmful does harm</a> · <a href="/sessions?arm=injected&lesson=harmful&verdict=poor">poor sessions</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
@@ -59,11 +59,11 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		}
 	}
 	if page := get("?price=<b>"); !strings.Contains(page, "cost 4.00") {
-		t.Error("invalid price in the query: the page lacks \"cost 4.00\", the cost at the configured price")
+		t.Error("overview with an invalid price in the query: got no text \"cost 4.00\", want the cost at the configured price")
 	}
 	g.Verdict, g.Bands = report.Invalid, nil
 	if page := get(""); strings.Contains(page, "+18</span>") {
-		t.Error("the page shows an invalid experiment's gain")
+		t.Error("overview of an invalid experiment: got a gain, want none")
 	}
 }
 
@@ -76,13 +76,13 @@ func TestChartWithoutDailyEffectsShowsHistory(t *testing.T) {
 		f.do(t, "GET", "/", bearer(token))
 	}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The chart shows the values that the dashboard has shown since the server started") {
-		t.Error("the overview has no chart with the values since the server's start")
+		t.Error("overview without daily effects: got no chart of the values since the start of the server, want one")
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "The chart shows the values that the dashboard has shown since the server started") {
-		t.Error("the lesson page has no chart with the values since the server's start")
+		t.Error("lesson page without daily effects: got no chart of the values since the start of the server, want one")
 	}
 	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the server started") {
-		t.Error("the overview with window=7d shows the values since the server started")
+		t.Error("overview with window=7d: got the values since the start of the server, want no such chart")
 	}
 }
 
@@ -96,10 +96,10 @@ func TestHistoryIsBounded(t *testing.T) {
 	}
 	effects := h.effects(historyKey{Tenant: "a"})
 	if len(effects) > historyEffects || len(effects) < historyEffects/4 || len(h.byKey) > historyKeys {
-		t.Errorf("got %d stored effects, want %d to %d; got %d keys, want at most %d", len(effects), historyEffects/4, historyEffects, len(h.byKey), historyKeys)
+		t.Errorf("history after 5000 effects: got %d stored effects (want %d to %d), %d keys (want at most %d)", len(effects), historyEffects/4, historyEffects, len(h.byKey), historyKeys)
 	}
 	if effects[0].at.After(time.Unix(1e9+60, 0)) || effects[len(effects)-1].at.Before(now.Add(-time.Minute)) {
-		t.Errorf("stored effects: got times from %v to %v, want from the start to %v", effects[0].at, effects[len(effects)-1].at, now)
+		t.Errorf("times of the stored effects: got %v to %v, want from the start to %v", effects[0].at, effects[len(effects)-1].at, now)
 	}
 }
 
@@ -112,15 +112,15 @@ func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
 		}
 	}
 	if page := body(t, f.do(t, "GET", "/breakdown?by=length", bearer(token))); !strings.Contains(page, "100 to 500 bytes") {
-		t.Error("the breakdown by length lacks \"100 to 500 bytes\"")
+		t.Error("breakdown by length: got no text \"100 to 500 bytes\", want this text")
 	}
 	lib.survey = report.NewSurvey(f.now)
 	if page := body(t, f.do(t, "GET", "/breakdown", bearer(token))); !strings.Contains(page, "Too little data in each part") {
-		t.Error("the breakdown without data lacks \"Too little data in each part\"")
+		t.Error("breakdown without data: got no text \"Too little data in each part\", want this text")
 	}
 	lib.survey = nil
 	if res := f.do(t, "GET", "/breakdown", bearer(token)); res.StatusCode != 200 || !strings.Contains(body(t, res), "cannot be read") {
-		t.Errorf("breakdown with an unreadable store: got status %d, want 200 and a page with \"cannot be read\"", res.StatusCode)
+		t.Errorf("breakdown with an unreadable store: got status %d, want status 200 and a page that contains \"cannot be read\"", res.StatusCode)
 	}
 }
 
@@ -140,11 +140,11 @@ func TestQueueShowsCandidateChangesAndBacktest(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, `id="candidate-helpful"`) {
-		t.Error("an active lesson is in the queue")
+		t.Error("queue: got an active lesson in it, want only candidates and quarantined lessons")
 	}
 	empty := newFixture(t, func(o *Options) { o.Read.Library = &fakeLibrary{book: newFakeLibrary(t).book.WithLessons(nil)} })
 	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "The queue is empty") {
-		t.Error("an empty queue lacks \"The queue is empty\"")
+		t.Error("empty queue: got no text \"The queue is empty\", want this text")
 	}
 }
 
@@ -172,33 +172,33 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
 	tb.do(t, chromedp.KeyEvent("?"))
 	if tb.eval(t, `document.querySelector("#keys").matches(":popover-open")`) != "true" {
-		t.Error("the key ? does not open the shortcuts")
+		t.Error("key ?: got no open list of shortcuts, want it open")
 	}
 	tb.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
 	second := tb.eval(t, `document.querySelector("article[aria-current]").id + " " + document.activeElement.id`)
 	if second != "candidate-waiting candidate-waiting" {
-		t.Errorf("after j, ids of the current candidate and the focused element = %q, want \"candidate-waiting candidate-waiting\"", second)
+		t.Errorf("ids of the current candidate and the focused element after key j: got %q, want \"candidate-waiting candidate-waiting\"", second)
 	}
 	tb.do(t, chromedp.KeyEvent("r"))
 	if lessonService.lastCall != "" || tb.eval(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
-		t.Error("after one press of r, the lesson is rejected, or the page lacks \"Press r again to reject\"")
+		t.Error("after one press of key r: got the lesson rejected or no text \"Press r again to reject\", want this text and no rejection")
 	}
 	tb.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(lessonService.lastCall, "waiting reject 0 0 operator ") {
-		t.Errorf("lesson service call = %q, want the lesson waiting rejected", lessonService.lastCall)
+		t.Errorf("call of the lesson service: got %q, want the lesson waiting rejected", lessonService.lastCall)
 	}
 	if got := tb.eval(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
 		t.Errorf("shown candidates = %s, want candidate-newer", got)
 	}
 	if got := tb.eval(t, "location.hash"); got != "#candidate-newer" {
-		t.Errorf("location.hash after the rejection is %s, want \"#candidate-newer\"", got)
+		t.Errorf("location.hash after the rejection: got %s, want \"#candidate-newer\"", got)
 	}
 	tb.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(lessonService.lastCall, "newer approve 0 0 operator ") {
-		t.Errorf("lesson service call = %q, want the lesson newer approved", lessonService.lastCall)
+		t.Errorf("call of the lesson service: got %q, want the lesson newer approved", lessonService.lastCall)
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser errors = %q, want none", got)
+		t.Errorf("browser errors: got %q, want none", got)
 	}
 }
 
@@ -220,16 +220,16 @@ func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 		for _, path := range []string{"/", "/lessons", "/lessons/helpful", "/breakdown", "/queue"} {
 			tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("h1")))
 			if got := tb.eval(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
-				t.Errorf("%s at %d px is %s px wide, want the screen width", path, width, got)
+				t.Errorf("%s on a screen of %d px: got a page %s px wide, want the width of the screen", path, width, got)
 			}
 			if got := tb.eval(t, `[...document.querySelectorAll(".net *")].every(e => e.getBoundingClientRect().right <= document.querySelector(".net").getBoundingClientRect().right)`); got != "true" {
-				t.Errorf("%s at %d px: part of the net result is outside the box", path, width)
+				t.Errorf("%s on a screen of %d px: got a part of the net result outside its box, want all of it inside", path, width)
 			}
 			if got := tb.eval(t, `document.querySelector(".tools").getBoundingClientRect().top < document.querySelector(".top .name").getBoundingClientRect().bottom`); got != "true" {
-				t.Errorf("%s at %d px: the tools are below the program name, want them beside it", path, width)
+				t.Errorf("%s on a screen of %d px: got the tools below the program name, want them beside it", path, width)
 			}
 			if got := tb.eval(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
-				t.Errorf("%s at %d px: an effect table column is outside the screen", path, width)
+				t.Errorf("%s on a screen of %d px: got a column of an effect table outside the screen, want all columns on it", path, width)
 			}
 		}
 	}

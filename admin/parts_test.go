@@ -17,7 +17,7 @@ import (
 	"precept/bandit/report"
 )
 
-// countingSource is a random source that never repeats a value.
+// countingSource is a source of random bytes that never repeats a value.
 type countingSource struct{ n uint64 }
 
 func (c *countingSource) Read(b []byte) (int, error) {
@@ -37,7 +37,7 @@ func TestEnsureTokenCreatesTokenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info.Mode().Perm() != 0o600 {
-		t.Fatalf("new token file's mode: got %v, want 0o600", info.Mode())
+		t.Fatalf("mode of the new token file: got %v, want 0o600", info.Mode())
 	}
 	if err := os.Chmod(filepath.Join(dir, TokenFile), 0o644); err != nil {
 		t.Fatal(err)
@@ -47,7 +47,7 @@ func TestEnsureTokenCreatesTokenOnce(t *testing.T) {
 		t.Fatalf("second EnsureToken call: got token %q, isNew %v, error %v; want the first token, isNew false and no error", second, isNew, err)
 	}
 	if info, _ := os.Stat(filepath.Join(dir, TokenFile)); info.Mode().Perm() != 0o600 {
-		t.Errorf("token file's mode after the second call: got %v, want 0o600", info.Mode())
+		t.Errorf("mode of the token file after the second call: got %v, want 0o600", info.Mode())
 	}
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 1 {
@@ -62,12 +62,12 @@ func TestEnsureTokenReplacesAnEmptyFile(t *testing.T) {
 	}
 	token, isNew, err := EnsureToken(dir, &countingSource{})
 	if err != nil || !isNew || token == "" {
-		t.Fatalf("empty token file: got token %q, isNew %v, error %v; want a new token and no error", token, isNew, err)
+		t.Fatalf("empty token file: got token %q, isNew %v, error %v; want a token, isNew true and no error", token, isNew, err)
 	}
 }
 
-// If the token file cannot be written, EnsureToken returns a token for this start. If the file is unreadable,
-// EnsureToken returns no token.
+// If EnsureToken cannot write the token file, it returns an error and a token that is valid until the next start. If
+// EnsureToken cannot read the file, it returns no token.
 func TestEnsureTokenReportsFileErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -75,7 +75,7 @@ func TestEnsureTokenReportsFileErrors(t *testing.T) {
 	}
 	token, isNew, err := EnsureToken(filepath.Join(file, "data"), &countingSource{})
 	if token == "" || !isNew || err == nil || !strings.Contains(err.Error(), "the next start makes a new token") {
-		t.Fatalf(`data directory below a file: got token %q, isNew %v, error %v; want a token, isNew true and an error with "the next start makes a new token"`, token, isNew, err)
+		t.Fatalf(`data directory below a file: got token %q, isNew %v, error %v; want a token, isNew true and an error that contains "the next start makes a new token"`, token, isNew, err)
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, TokenFile), 0o700); err != nil {
@@ -103,14 +103,14 @@ func TestThrottleLimitsMemoryAndLog(t *testing.T) {
 			lines++
 		}
 		if i >= maxTotalFailures && f.retryAfter <= 0 {
-			t.Fatalf("wrong token %d: retryAfter = %v, want more than 0", i, f.retryAfter)
+			t.Fatalf("failure %d: got retryAfter %v, want more than 0", i, f.retryAfter)
 		}
 	}
 	if len(th.byIP) > maxThrottledIPs {
-		t.Errorf("len(byIP) = %d, want at most %d", len(th.byIP), maxThrottledIPs)
+		t.Errorf("addresses in the throttle: got %d, want at most %d", len(th.byIP), maxThrottledIPs)
 	}
 	if lines > 2 {
-		t.Errorf("failures with shouldLog in ten seconds: got %d, want at most 2", lines)
+		t.Errorf("failures in ten seconds for which shouldLog is true: got %d, want at most 2", lines)
 	}
 }
 
@@ -144,10 +144,10 @@ func TestLoginStoreKeepsMaxLogins(t *testing.T) {
 		}
 	}
 	if len(s.byID) != maxLogins {
-		t.Errorf("got %d logins, want %d", len(s.byID), maxLogins)
+		t.Errorf("stored logins: got %d, want %d", len(s.byID), maxLogins)
 	}
 	if _, ok := s.get(first); ok {
-		t.Error("the oldest login is still stored, want it replaced by a newer one")
+		t.Error("oldest login: got it still stored, want it removed in favour of a newer login")
 	}
 	now = now.Add(maxLoginAge)
 	if _, err := s.create(tokenDigest); err != nil || len(s.byID) > 2 {
@@ -158,7 +158,7 @@ func TestLoginStoreKeepsMaxLogins(t *testing.T) {
 func TestLoginNeedsRandomness(t *testing.T) {
 	s := newLoginStore(strings.NewReader("short"), time.Now)
 	if id, err := s.create([sha256.Size]byte{}); err == nil {
-		t.Fatalf("random source with 5 bytes: got session id %q, want an error", id)
+		t.Fatalf("login with a source of only 5 random bytes: got session id %q, want an error", id)
 	}
 }
 
@@ -191,17 +191,17 @@ func TestChanceTextNeverShowsCertainty(t *testing.T) {
 	}
 }
 
-// differenceNote compares the measured effect with LOODelta, the difference in mean reward between the sessions with
-// the lesson and all other sessions. LOOGap is LOODelta minus the effect. The note shows both in percentage points.
+// differenceNote compares the effect with the difference between the mean reward of the sessions with the lesson and
+// that of all other sessions. LOODelta is this difference, and LOOGap is the difference minus the effect.
 func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 	row := func(difference float64) *report.Row {
 		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(difference), LOOGap: new(difference - 0.1)}
 	}
 	if text := differenceNote(row(0.11)); !strings.Contains(text, "here the error is small") {
-		t.Errorf(`difference inside the interval: got %q, want a text with "here the error is small"`, text)
+		t.Errorf(`note on a difference inside the interval: got %q, want it to contain "here the error is small"`, text)
 	}
 	if text := differenceNote(row(-0.2)); !strings.Contains(text, "wrong by −30.0 points: the difference is misleading") {
-		t.Errorf(`difference outside the interval: got %q, want a text with "wrong by −30.0 points: the difference is misleading"`, text)
+		t.Errorf(`note on a difference outside the interval: got %q, want it to contain "wrong by −30.0 points: the difference is misleading"`, text)
 	}
 }
 

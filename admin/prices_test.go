@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// listArchive is an archive with the sessions in list.
+// listArchive is an archive that contains the sessions in list.
 type listArchive struct {
 	Archive
 	list []store.SessionItem
@@ -31,7 +31,7 @@ func (p listArchive) Run(context.Context, string, string) (store.RunSessions, er
 	return store.RunSessions{Name: "r", Sessions: append([]store.SessionItem(nil), p.list...)}, nil
 }
 
-// The overview counts sessions with an unpriced model at the mean price, and names the model.
+// The overview uses the mean price for sessions whose model has no price, and names the model.
 func TestCostsUseTheModelPrice(t *testing.T) {
 	table := &price.Table{Entries: []price.Entry{
 		{Pattern: "big*", Price: price.Price{Input: 10, Cached: 1, Output: 50}},
@@ -57,7 +57,7 @@ func TestCostsUseTheModelPrice(t *testing.T) {
 		"/":                 {"1,000,000 × 5.5 a million", "−5.50\u00a0USD", "1 session uses a model without a price (own), counted at the mean price"},
 		"/lessons/helpful":  {"10.00 USD", "0.0010\u00a0USD an injection"},
 		"/compare?by=model": {"Cost a session, USD", "10.5000"},
-		"/compare": { // only one of the two sessions has a price, and only one a reward
+		"/compare": { // only one of the two sessions has a price, and only one has a reward
 			"10.5000<small>too few for an interval</small><small>of 1 of 2 sessions; no price or no tokens for the others</small>",
 			`of <a href="/sessions?agent=coder&min_reward=0">1 session</a> with a reward`, `/sessions?agent=coder">2 sessions</a>`,
 			`mean reward 1.00 of <a href="/sessions?agent=coder&arm=injected&lesson=helpful&min_reward=0">1 session</a>`,
@@ -86,6 +86,6 @@ func TestOverviewShowsBuiltInPriceDate(t *testing.T) {
 	})
 	f.reports.report.Global.NTreated = 1
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The cost uses built-in list prices from "+price.BuiltIn().BuiltInDate+"; set your own prices in the configuration (key prices)") {
-		t.Error("the overview lacks the date of the built-in prices, or the advice to set the key \"prices\"")
+		t.Error("overview: got no date of the built-in prices or no advice to set the key \"prices\", want both")
 	}
 }

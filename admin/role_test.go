@@ -20,7 +20,7 @@ import (
 const viewerToken = "only-to-look-at-the-numbers"
 
 // newRoleFixture returns a server, its lesson service, and the id of its stored session. The server accepts viewerToken
-// and has content for every page.
+// as a viewer token, and has data for every page.
 func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
 	s := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
@@ -33,8 +33,8 @@ func newRoleFixture(t *testing.T) (*fixture, *fakeLessonService, string) {
 	return f, lessonService, id.String()
 }
 
-// Viewers reach only the routes in isViewable, so a new route is refused until it is listed there. Viewers may list
-// sessions, but not search them for words, tools or errors.
+// A viewer token opens only the routes for which isViewable returns true, so a new route is closed to viewers at first.
+// Viewers may list sessions, but they may not search sessions for words, tools or errors.
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // these routes need no token
@@ -56,22 +56,22 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 		}
 	}
 	if viewed < 10 || lessonService.lastCall != "" {
-		t.Errorf("got %d viewable routes, want at least 10; got call %q to the lesson service, want none", viewed, lessonService.lastCall)
+		t.Errorf("requests with a viewer token: got %d open routes (want at least 10), call %q of the lesson service (want none)", viewed, lessonService.lastCall)
 	}
 	for _, target := range []string{"/sessions?words=flaky", "/api/sessions?error=exit", "/api/sessions?tool=bash"} {
 		if res := f.do(t, "GET", target, bearer(viewerToken)); res.StatusCode != http.StatusForbidden || strings.Contains(body(t, res), "flaky") {
-			t.Errorf(`%s: got status %d, want 403 and a body without "flaky"`, target, res.StatusCode)
+			t.Errorf(`%s with a viewer token: got status %d, want status 403 and a body without "flaky"`, target, res.StatusCode)
 		}
 		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != http.StatusOK {
 			t.Errorf("%s with an operator's token: got status %d, want 200", target, res.StatusCode)
 		}
 	}
 	if res := f.do(t, "GET", "/nothing-here", bearer(viewerToken)); res.StatusCode != http.StatusNotFound {
-		t.Errorf("unknown page: got status %d, want 404", res.StatusCode)
+		t.Errorf("unknown page with a viewer token: got status %d, want 404", res.StatusCode)
 	}
 }
 
-// Viewers must not see a backtest, because a backtest shows users' sentences.
+// Viewers must not see a backtest, because a backtest quotes sentences of users.
 func TestViewerGetsNoBacktest(t *testing.T) {
 	const sentence = "Jane Doe rotates the database credentials"
 	lib := newFakeLibrary(t)
@@ -91,19 +91,19 @@ func TestViewerGetsNoBacktest(t *testing.T) {
 			t.Errorf("%s for a viewer: got a part about the backtest, want none", page)
 		}
 		if text := body(t, get(page, token)); !strings.Contains(text, link) {
-			t.Errorf("%s for an operator lacks the link to the backtest", page)
+			t.Errorf("%s for an operator: got no link to the backtest, want one", page)
 		}
 		res := get(backtest, viewerToken)
 		if text := body(t, res); res.StatusCode != http.StatusForbidden || strings.Contains(text, sentence) || strings.Contains(text, fired) {
-			t.Errorf("%s for a viewer: got status %d, want 403 and no result", backtest, res.StatusCode)
+			t.Errorf("%s for a viewer: got status %d, want status 403 and no result of the backtest", backtest, res.StatusCode)
 		}
 		if text := body(t, get(backtest, token)); !strings.Contains(text, fired) {
-			t.Errorf("%s for an operator lacks the result", backtest)
+			t.Errorf("%s for an operator: got no result of the backtest, want one", backtest)
 		}
 	}
 }
 
-// sentenceSurvey is a library whose backtests quote a sentence from a user.
+// sentenceSurvey is a library whose backtests quote a sentence of a user.
 type sentenceSurvey struct {
 	*fakeLibrary
 	sentence string
@@ -114,12 +114,13 @@ func (s sentenceSurvey) Backtest(context.Context, string, *lesson.Lesson) (backt
 	return backtest.Result{Sessions: 200, Matched: 1, Likeness: like}, nil
 }
 
-// The audit log contains the refused action, with the role and the first digits of the token's digest.
+// If a viewer attempts an action, the server refuses it. The audit log contains the refused action with the role of the
+// token and the first digits of its digest.
 func TestViewerInBrowserIsReadOnlyAndAudited(t *testing.T) {
 	f, lessonService, id := newRoleFixture(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)
 	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 {
-		t.Fatalf("login: got status %d, %d cookies, want 303 and one cookie", res.StatusCode, len(res.Cookies()))
+		t.Fatalf("login with a viewer token: got status %d, %d cookies, want status 303, one cookie", res.StatusCode, len(res.Cookies()))
 	}
 	cookie := res.Cookies()[0]
 	page := func(target string) string {
@@ -130,15 +131,15 @@ func TestViewerInBrowserIsReadOnlyAndAudited(t *testing.T) {
 	}
 	for _, target := range []string{"/lessons/helpful", "/queue"} {
 		if got := page(target); strings.Contains(got, `class="actions"`) || strings.Contains(got, `class="decide"`) || !strings.Contains(got, `action="/logout"`) || !strings.Contains(got, ">viewer<") {
-			t.Errorf("page %s: got %s, want the logout and the role viewer, and no actions by operators", target, got)
+			t.Errorf("page %s for a viewer: got %s, want the logout button and the role viewer, but no buttons for operators", target, got)
 		}
 	}
 	list := page("/sessions")
 	if strings.Contains(list, `href="/sessions/`) || strings.Contains(list, `href="/samples"`) || strings.Contains(list, `name="words"`) {
-		t.Error("the sessions page for a viewer links a session or the samples, or has the text search")
+		t.Error("sessions page for a viewer: got a link to a session, a link to the samples or the text search, want none of them")
 	}
 	if got := page("/sessions/" + id); !strings.Contains(got, "For operators") || strings.Contains(got, "flaky") {
-		t.Error("the session page for a viewer lacks \"For operators\" or shows the session")
+		t.Error("session page for a viewer: got no text \"For operators\" or got text of the session, want only the text \"For operators\"")
 	}
 	_, rest, _ := strings.Cut(page("/"), `name="csrf_token" value="`)
 	csrf, _, _ := strings.Cut(rest, `"`)
@@ -147,7 +148,7 @@ func TestViewerInBrowserIsReadOnlyAndAudited(t *testing.T) {
 		r.Header.Set(csrfHeader, csrf)
 	})
 	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot change anything") || lessonService.lastCall != "" {
-		t.Errorf("retirement by a viewer: got status %d, body %s, want 403 and \"cannot change anything\"; got call %q to the lesson service, want none", res.StatusCode, text, lessonService.lastCall)
+		t.Errorf("retirement by a viewer: got status %d, body %s, call %q of the lesson service; want status 403, a body that contains \"cannot change anything\", no call", res.StatusCode, text, lessonService.lastCall)
 	}
 	body(t, f.do(t, "POST", "/api/lessons/helpful/pause", bearer(token)))
 	digestStart := func(token string) string {
@@ -168,15 +169,15 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "POST", "/api/lessons/helpful/pause", bearer(viewerToken)); res.StatusCode != http.StatusOK || lessonService.lastCall == "" {
-		t.Errorf("pause with the token as an operator: got status %d, call %q to the lesson service, want 200 and a call", res.StatusCode, lessonService.lastCall)
+		t.Errorf("pause with the token after it became an operator token: got status %d, call %q of the lesson service, want status 200, one call", res.StatusCode, lessonService.lastCall)
 	}
 	if err := f.SetAccess(Access{Tokens: []string{token}}); err != nil {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer(viewerToken)); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("after removing the token: got status %d, want 401", res.StatusCode)
+		t.Errorf("request with the token after it was removed: got status %d, want 401", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Viewers: []string{viewerToken}}); err == nil {
-		t.Error("SetAccess(no operator token): got no error, want one")
+		t.Error("SetAccess without an operator token: err = nil, want an error")
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"precept/store"
 )
 
-// newModelsFixture returns a server with two sessions. The sub-agents in both sessions used the model "small". In the
-// session "unpriced", they also used "other", which has no price.
+// newModelsFixture returns a server with two sessions. The sub-agents of both sessions used the model "small". The
+// sub-agents of the session "unpriced" also used the model "other", which has no price.
 func newModelsFixture(t *testing.T) *fixture {
 	t.Helper()
 	sessions := newSessionStore(t, time.Now())
@@ -61,12 +61,12 @@ func TestSessionPageShowsCostByModel(t *testing.T) {
 		page := html.UnescapeString(get(t, f, "/sessions/"+name, http.StatusOK))
 		for _, text := range want {
 			if !strings.Contains(page, text) {
-				t.Errorf("the page of the session %s lacks %q", name, text)
+				t.Errorf("page of the session %s: got no text %q, want this text", name, text)
 			}
 		}
 	}
 	if page := get(t, f, "/sessions", http.StatusOK); !strings.Contains(page, "15.20\u00a0USD") || strings.Count(page, "tokens; no price") != 1 {
-		t.Error("the session list lacks the cost 15.20 USD, or the session without a cost")
+		t.Error("session list: got no cost of 15.20 USD or no session without a cost, want both")
 	}
 }
 
@@ -77,15 +77,15 @@ func TestSessionAPIHasTokensByModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(x.Models) != 2 || x.Models[0].Model != "small" || x.Models[1].WrittenHour != 100_000 || x.Written != 200_000 || x.TurnItems[0].Written != 345 {
-		t.Fatalf("got models %+v, %d written tokens, and turns %+v, want small and large, 200000, and 345 in the first turn", x.Models, x.Written, x.TurnItems)
+		t.Fatalf("session in the API: got models %+v, %d written tokens, turns %+v; want models small and large, 200000 written tokens, 345 of them in the first turn", x.Models, x.Written, x.TurnItems)
 	}
 	for i, want := range []float64{4, 11.2} {
 		if got := x.Models[i].Cost; got == nil || math.Abs(*got-want) > 1e-9 {
-			t.Errorf("cost with the model %s: got %v, want %v", x.Models[i].Model, got, want)
+			t.Errorf("cost of the model %s: got %v, want %v", x.Models[i].Model, got, want)
 		}
 	}
 	if x.Cost == nil || math.Abs(*x.Cost-15.2) > 1e-9 {
-		t.Errorf("cost: got %v, want 15.2", x.Cost)
+		t.Errorf("cost of the session: got %v, want 15.2", x.Cost)
 	}
 	if got := get(t, f, "/api/traffic", http.StatusOK); !strings.Contains(got, `"cache_write_tokens":400000`) {
 		t.Errorf("/api/traffic: got %s, want 400000 written tokens", got)

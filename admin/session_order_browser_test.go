@@ -29,14 +29,14 @@ func TestBrowserSortsSessionsAndKeepsFilters(t *testing.T) {
 		tb.do(t, chromedp.WaitVisible(chromedp.CSS(step.click)), chromedp.Click(chromedp.CSS(step.click)))
 		expression, want := `document.documentElement?.scrollWidth + " px " + `+step.expression, "390 px "+step.want
 		var got string
-		for range 400 { // the click may still be loading the page
+		for range 400 { // the page that the click opens may not be loaded yet
 			if got, _ = chromedp.Run(tb.ctx, chromedp.Evaluate[string](expression)); got == want {
 				break
 			}
 			time.Sleep(50 * time.Millisecond)
 		}
 		if got != want {
-			t.Fatalf("after a click on %s: the width and %s are %q, want %q", step.click, step.expression, got, want)
+			t.Fatalf("after a click on %s: got page width and %s = %q, want %q", step.click, step.expression, got, want)
 		}
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {

@@ -18,8 +18,8 @@ import (
 	"precept/store"
 )
 
-// newCostFixture returns a server with three sessions: "cheap" is the longest, "expensive" costs the most, and
-// "unpriced" has a model without a price.
+// newCostFixture returns a server with three sessions. The session "cheap" is the longest, "expensive" costs the most,
+// and "unpriced" uses a model without a price.
 func newCostFixture(t *testing.T) *fixture {
 	t.Helper()
 	sessions := newSessionStore(t, time.Now())
@@ -40,7 +40,7 @@ func newCostFixture(t *testing.T) *fixture {
 	})
 }
 
-// A session without a known cost comes last, whether the list begins with the highest or the lowest cost.
+// In both orders by cost, the sessions without a known cost come last.
 func TestSessionsSortByCostAndDuration(t *testing.T) {
 	f := newCostFixture(t)
 	task := regexp.MustCompile(`>task of (\w+)<`)
@@ -53,7 +53,7 @@ func TestSessionsSortByCostAndDuration(t *testing.T) {
 			got = append(got, found[1])
 		}
 		if strings.Join(got, " ") != want || !strings.Contains(page, "3 sessions. "+strings.ToUpper(order[:1])+order[1:]+" first. ") {
-			t.Errorf("page with order=%s: got the tasks %v, want %s, and the caption with the total and the order", order, got, want)
+			t.Errorf("page with order=%s: got the tasks %v, want %s, and a caption that states the total and the order", order, got, want)
 		}
 		var list store.SessionList
 		if err := json.Unmarshal([]byte(get(t, f, "/api/sessions?limit=2&order="+order, http.StatusOK)), &list); err != nil {
@@ -61,7 +61,7 @@ func TestSessionsSortByCostAndDuration(t *testing.T) {
 		}
 		first := fmt.Sprint(list.Sessions[0].Name, " ", list.Sessions[1].Name)
 		if !strings.HasPrefix(want, first) || list.Next == "" || list.Total == nil || *list.Total != (store.Total{Sessions: 3, InRange: 3, Exact: true}) {
-			t.Errorf("first two sessions from the API with order=%s: got %s, next %q, total %+v; want %s, a next page and 3 of 3", order, first, list.Next, list.Total, want)
+			t.Errorf("first two sessions from the API with order=%s: got %s, next page %q, total %+v; want the first two of %s, a next page and a total of 3 of 3", order, first, list.Next, list.Total, want)
 		}
 	}
 }
@@ -75,36 +75,38 @@ func TestColumnHeadingsSortSessions(t *testing.T) {
 		page := html.UnescapeString(get(t, f, target, http.StatusOK))
 		for _, want := range links {
 			if !strings.Contains(page, want) {
-				t.Errorf("%s lacks the link %s", target, want)
+				t.Errorf("%s: got no link %s, want this link", target, want)
 			}
 		}
 	}
 }
 
-// If a text search asks for an order by cost, the sessions page shows the newest sessions first, and says why.
+// A text search and an export cannot be ordered by cost. For such a search, the sessions page shows the newest sessions
+// first and says why; the API returns an error.
 func TestTextSearchAndExportRefuseCostOrder(t *testing.T) {
 	f := newCostFixture(t)
 	if page := get(t, f, "/sessions?words=question&order=costliest", http.StatusOK); !strings.Contains(page, "Newest first, because a text search has no order by cost or duration. ") {
-		t.Error("a text search with order=costliest does not name the order and the reason")
+		t.Error("text search with order=costliest: got a page without the order and the reason, want both")
 	}
 	for _, target := range []string{"/api/sessions?words=question&order=costliest", "/api/export/sessions?order=longest", "/api/sessions?order=largest"} {
 		if answer := get(t, f, target, http.StatusBadRequest); !strings.Contains(answer, "order: ") {
-			t.Errorf("%s: got %s, want an error about order", target, answer)
+			t.Errorf("%s: got body %s, want an error about the parameter order", target, answer)
 		}
 	}
 }
 
-// The total is a lower bound unless all sessions in the range are known.
+// The sessions page states how many sessions match. This total is exact only if the archive knows all sessions in the
+// time range.
 func TestSessionsPageStatesTheTotal(t *testing.T) {
 	three := []store.SessionItem{{ID: "s-1", Agent: "a"}, {ID: "s-2", Agent: "a"}, {ID: "s-3", Agent: "b"}}
 	for _, c := range []struct {
 		target   string
-		next     string // the list's next page
-		complete bool   // the archive knows all sessions in the range
+		next     string // next page of the list
+		complete bool   // whether the archive knows all sessions in the time range
 		caption  string
-		total    string // JSON
+		total    string // total in the API, as JSON
 	}{
-		{"/sessions", "", true, "1 of 7 sessions. ", `{"sessions":1,"of":7,"exact":true}`}, // without a next page, the list has all sessions
+		{"/sessions", "", true, "1 of 7 sessions. ", `{"sessions":1,"of":7,"exact":true}`}, // if there is no next page, the list contains all sessions
 		{"/sessions?agent=a", "n", true, "2 of 7 sessions. ", `{"sessions":2,"of":7,"exact":true}`},
 		{"/sessions?agent=a", "n", false, "2 of the newest 7 sessions; older sessions are not counted. ", `{"sessions":2,"of":7,"exact":false}`},
 		{"/sessions?agent=a&range=7d", "n", true, "2 of 7 sessions in the time range. ", `{"sessions":2,"of":7,"exact":true}`},
@@ -119,16 +121,16 @@ func TestSessionsPageStatesTheTotal(t *testing.T) {
 			t.Errorf("%s: got caption %.90s, want a caption that begins with %q", c.target, page, c.caption)
 		}
 		if got := get(t, f, "/api"+c.target, http.StatusOK); !strings.Contains(got, `"total":`+c.total) {
-			t.Errorf("/api%s: got %s, want the total %s", c.target, got, c.total)
+			t.Errorf("/api%s: got body %s, want the total %s", c.target, got, c.total)
 		}
 	}
 }
 
-// fakeSessionList is an archive with the sessions in list and recent.
+// fakeSessionList is an archive that returns list as a page of sessions, and recent as the sessions in a time range.
 type fakeSessionList struct {
 	emptyArchive
-	list   store.SessionList // sessions on a page
-	recent store.Recent      // sessions in the time range
+	list   store.SessionList
+	recent store.Recent
 }
 
 func (l fakeSessionList) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
@@ -174,10 +176,11 @@ func TestNavigationKeepsSessionFilters(t *testing.T) {
 	}
 }
 
-// Filtering the sessions by agent would leave the other agent's side empty, so the filter selects a compared agent.
+// A comparison of agents does not filter its sessions by the agent in the query, because one side would then be empty.
+// It compares this agent with another agent.
 func TestCompareUsesAgentFilterAsSide(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Read.Archive = twoAgentSessions{} })
-	for query, want := range map[string]string{ // the two compared agents
+	for query, want := range map[string]string{ // the two agents that are compared
 		"agent=b": "b a", "agent=b&b=b": "a b", "agent=b&a=a": "a b", "by=model&agent=b": " ",
 	} {
 		var c Comparison
@@ -185,7 +188,7 @@ func TestCompareUsesAgentFilterAsSide(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := c.A.Value + " " + c.B.Value; got != want {
-			t.Errorf("/api/compare?%s: got the sides %q, want %q", query, got, want)
+			t.Errorf("/api/compare?%s: got the compared agents %q, want %q", query, got, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// startServerIn starts a server in a data directory. A second call with the same directory is a restart.
+// startServerIn starts a server with the data directory dir. A second call with the same directory acts as a restart.
 func startServerIn(t *testing.T, dir string, start time.Time, change func(*Options)) *fixture {
 	t.Helper()
 	var f *fixture
@@ -32,13 +32,13 @@ func startServerIn(t *testing.T, dir string, start time.Time, change func(*Optio
 	return f
 }
 
-// statusWith returns the overview's status for a request with the cookie.
+// statusWith requests the overview with the cookie, and returns the status of the response.
 func (f *fixture) statusWith(t *testing.T, cookie *http.Cookie) int {
 	t.Helper()
 	return f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(cookie) }).StatusCode
 }
 
-// logOut logs out, and checks that the cookie is then refused.
+// logOut logs out, and checks that the server then refuses the cookie.
 func (f *fixture) logOut(t *testing.T, cookie *http.Cookie, csrf string) {
 	t.Helper()
 	f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
@@ -49,7 +49,8 @@ func (f *fixture) logOut(t *testing.T, cookie *http.Cookie, csrf string) {
 
 func loginTime() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
 
-// The logins file has mode 0600, and contains no cookie, no CSRF token, no admin token and no admin token digest.
+// A login stays valid after a restart, because the server stores it in the logins file. The file has mode 0600, and
+// contains neither a cookie, a CSRF token, an admin token nor the digest of an admin token.
 func TestLoginSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
 	addViewer := func(o *Options) { o.Access.Viewers = []string{"only-looks-at-the-figures"} }
@@ -61,19 +62,19 @@ func TestLoginSurvivesRestart(t *testing.T) {
 	text, err := os.ReadFile(file)
 	info, statErr := os.Stat(file)
 	if err != nil || statErr != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("logins file: got %v, errors %v and %v, want mode 0600", info, err, statErr)
+		t.Fatalf("logins file: got %v, read error %v, stat error %v, want mode 0600, no errors", info, err, statErr)
 	}
 	digest := sha256.Sum256([]byte(token))
 	for name, secret := range map[string]string{"cookie": cookie.Value, "CSRF token": csrf, "admin token": token, "admin token digest": hex.EncodeToString(digest[:])} {
 		if strings.Contains(string(text), secret) {
-			t.Errorf("the logins file contains the %s:\n%s", name, text)
+			t.Errorf("logins file: got the %s in it, want none; file:\n%s", name, text)
 		}
 	}
 
 	f = startServerIn(t, dir, loginTime().Add(time.Hour), addViewer)
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(cookie) }))
 	if !strings.Contains(page, `name="csrf_token" value="`+csrf+`"`) {
-		t.Error("the page after a restart lacks the CSRF token from before the restart")
+		t.Error("page after a restart: got no CSRF token or another one, want the CSRF token from before the restart")
 	}
 	if got := f.do(t, "GET", "/samples", func(r *http.Request) { r.AddCookie(viewer) }).StatusCode; got != 403 {
 		t.Errorf("samples for a viewer after a restart: got status %d, want 403", got)
@@ -88,7 +89,7 @@ func TestLoginSurvivesRestart(t *testing.T) {
 		t.Errorf("overview for the other browser after a restart: got status %d, want 200", got)
 	}
 	if f.now = loginTime().Add(maxLoginAge + time.Second); f.statusWith(t, otherBrowser) != 401 {
-		t.Error("a login outlives the maximum age, want the age counted from the login, not from the restart")
+		t.Error("overview after the maximum age of a login: got no status 401, want 401, because the age counts from the login, not from the restart")
 	}
 }
 
@@ -97,15 +98,16 @@ func TestChangedTokenEndsStoredLogins(t *testing.T) {
 	cookie, _ := startServerIn(t, dir, loginTime(), nil).logIn(t)
 	f := startServerIn(t, dir, loginTime(), func(o *Options) { o.Access.Tokens = []string{"another-token-of-the-operator"} })
 	if got := f.statusWith(t, cookie); got != 401 {
-		t.Errorf("overview after an admin token change: got status %d, want 401", got)
+		t.Errorf("overview after a restart with another admin token: got status %d, want 401", got)
 	}
 }
 
-// If the logins file cannot be written, logins stay valid only until the restart. After a logout, the file could still
-// contain the login, so the logout deletes the file, or the log asks the operator to delete it.
+// If the server cannot write the logins file, logins stay valid only until the restart. On a logout, the file could
+// still contain the login. The server therefore deletes the file or, if this fails, asks the operator in the log to
+// delete it.
 func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 	for name, tc := range map[string]struct {
-		entry   string // entry in a directory that replaces the logins file; "": the directory is empty
+		entry   string // name of an entry in the directory that replaces the logins file, or "" for no entry
 		wantLog string
 	}{
 		"directory with an entry": {"x", "delete the file before the restart"},
@@ -118,14 +120,14 @@ func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 		}
 		cookie, csrf := f.logIn(t)
 		if got := f.statusWith(t, cookie); got != 200 || !strings.Contains(f.log.String(), "a login cannot be stored and ends at the next restart") {
-			t.Errorf("%s: got status %d after the login and log\n%s\nwant 200 and a line about the login", name, got, f.log)
+			t.Errorf("%s in place of the logins file: got status %d after the login, log\n%s\nwant status 200 and a line about the login", name, got, f.log)
 		}
 		f.logOut(t, cookie, csrf)
 		if !strings.Contains(f.log.String(), tc.wantLog) {
-			t.Errorf("%s: got log\n%s\nwant a line with %q", name, f.log, tc.wantLog)
+			t.Errorf("%s in place of the logins file: got log after the logout\n%s\nwant a line with %q", name, f.log, tc.wantLog)
 		}
 		if entries, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(entries) > 0 {
-			t.Errorf("%s: got temporary files %v, error %v, want none", name, entries, err)
+			t.Errorf("%s in place of the logins file: got temporary files %v, error %v, want none", name, entries, err)
 		}
 	}
 }
@@ -147,23 +149,24 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 		f := startServerIn(t, dir, loginTime(), nil)
 		kept, err := os.ReadFile(file + corruptSuffix)
 		if err != nil || string(kept) != text || strings.Count(f.log.String(), "level=WARN") != 1 || !strings.Contains(f.log.String(), "the stored logins are damaged") {
-			t.Errorf("%s: got a renamed file with %d bytes, error %v and log\n%s\nwant the damaged file renamed and one warning", name, len(kept), err, f.log)
+			t.Errorf("damaged logins file (%s): got a renamed file with %d bytes, error %v, log\n%s\nwant the damaged file renamed, and one warning", name, len(kept), err, f.log)
 		}
 		cookie, _ := f.logIn(t)
 		if got := startServerIn(t, dir, loginTime(), nil).statusWith(t, cookie); got != 200 {
-			t.Errorf("%s: login after the next start: got status %d, want 200", name, got)
+			t.Errorf("overview after a damaged logins file (%s), a login and a restart: got status %d, want 200", name, got)
 		}
 	}
 }
 
-// If the clock is set back, a login's age is unknown.
+// If the clock was set back by more than a minute, the age of a login is unknown, so the server does not accept the
+// login any more.
 func TestLoginFromTheFutureIsInvalid(t *testing.T) {
-	for setBack, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} { // by how far the clock is set back
+	for setBack, want := range map[time.Duration]int{30 * time.Second: 200, time.Hour: 401} { // status by how far the clock is set back
 		dir := t.TempDir()
 		cookie, _ := startServerIn(t, dir, loginTime(), nil).logIn(t)
 		f := startServerIn(t, dir, loginTime().Add(-setBack), nil)
 		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "have future dates") != (want == 401) {
-			t.Errorf("clock set back by %v: got status %d and log %q, want %d, and a log line only for status 401", setBack, got, f.log, want)
+			t.Errorf("clock set back by %v: got status %d, log %q, want status %d, and a log line if and only if the status is 401", setBack, got, f.log, want)
 		}
 	}
 }
@@ -171,7 +174,7 @@ func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 func TestLoginIsValidUntilItExpires(t *testing.T) {
 	now := loginTime()
 	for name, tc := range map[string]struct {
-		used, until time.Duration // both times are relative to now
+		used, until time.Duration // last use and end of the login, relative to now
 		want        bool
 	}{
 		"in use":                 {-time.Hour, time.Hour, true},
@@ -181,7 +184,7 @@ func TestLoginIsValidUntilItExpires(t *testing.T) {
 		"within the clock slack": {clockSlack, maxLoginAge + clockSlack, true},
 	} {
 		if x := (&login{usedAt: now.Add(tc.used), expiresAt: now.Add(tc.until)}); x.isValid(now) != tc.want {
-			t.Errorf("%s: isValid = %v, want %v", name, !tc.want, tc.want)
+			t.Errorf("login %q: isValid = %v, want %v", name, !tc.want, tc.want)
 		}
 	}
 }
@@ -191,14 +194,14 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 	f := startServerIn(t, dir, loginTime(), nil)
 	cookie, _ := f.logIn(t)
 	for _, tc := range []struct {
-		after time.Duration // time of a request, after the login
-		used  string        // stored time of the last use
+		after time.Duration // time between the login and a request
+		used  string        // time of the last use that is stored after the request
 	}{{9 * time.Minute, "12:00:00Z"}, {11 * time.Minute, "12:11:00Z"}, {12 * time.Minute, "12:11:00Z"}} {
 		f.now = loginTime().Add(tc.after)
 		f.statusWith(t, cookie)
 		text, err := os.ReadFile(filepath.Join(dir, loginsFile))
 		if err != nil || !strings.Contains(string(text), `"used":"2026-05-01T`+tc.used) {
-			t.Errorf("%v after the login: got file %s, error %v, want the last use at %s", tc.after, text, err, tc.used)
+			t.Errorf("logins file after a request %v after the login: got %s, error %v, want the last use at %s", tc.after, text, err, tc.used)
 		}
 	}
 }
@@ -206,7 +209,7 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 func TestConcurrentLoginsAreStored(t *testing.T) {
 	dir := t.TempDir()
 	f := startServerIn(t, dir, loginTime(), nil)
-	var all sync.WaitGroup // each second browser logs out again
+	var all sync.WaitGroup // every second browser logs out again
 	cookies := make([]*http.Cookie, 8)
 	for i := range cookies {
 		all.Go(func() {

@@ -17,15 +17,15 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// nearMissSurveyor is a source that names a lesson that nearly matched.
+// nearMissSurveyor is a survey of the stored sessions in which one lesson nearly matched.
 type nearMissSurveyor struct{ emptySource }
 
 func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
 	return []backtest.Reason{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" occurs`}}, nil
 }
 
-// newWorkStore returns a store with 24 sessions by two agents. The lesson read-the-log matched in each session, and in
-// one session a tool's connection was refused.
+// newWorkStore returns a store with 24 sessions of two agents. The lesson read-the-log matched in each session. In one
+// session, a tool failed because its connection was refused.
 func newWorkStore(t *testing.T) *sessionStore {
 	t.Helper()
 	s := newSessionStore(t, time.Now())
@@ -53,7 +53,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav")))
 	const sessions, compare = "nav a[href='/sessions']", "nav a[href='/compare']"
 	for name, task := range map[string]struct {
-		text   string   // typed into #error before the second click
+		text   string   // text that the test types into #error before the second click
 		clicks []string // CSS selectors for the clicked elements
 		result string   // JavaScript expression that is true when the task is done
 	}{
@@ -80,7 +80,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 		"export the poor sessions": {
 			"",
 			[]string{sessions, "section[aria-labelledby='facet-verdict'] a[title='poor']"},
-			`new URL(document.querySelector(".export-row a").href).searchParams.get("verdict") == "poor"`, // the third click
+			`new URL(document.querySelector(".export-row a").href).searchParams.get("verdict") == "poor"`, // a third click on this link would export the sessions
 		},
 	} {
 		tb.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS("nav")))
@@ -92,28 +92,28 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 			tb.do(t, chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
 		}
 		if len(task.clicks) > 3 || tb.eval(t, task.result) != "true" {
-			t.Errorf("%s: the task is not finished after %d clicks, want at most 3 clicks: %s", name, len(task.clicks), tb.eval(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
+			t.Errorf("task %q: got it unfinished after %d clicks, want it finished after at most 3 clicks; page: %s", name, len(task.clicks), tb.eval(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
 		}
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser errors = %q, want none", got)
+		t.Errorf("browser errors: got %q, want none", got)
 	}
 }
 
 func TestExportListAndComparisonFilterSessions(t *testing.T) {
 	f := newStoreFixture(t, newWorkStore(t), nil)
-	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} { // lines; csv has a heading
+	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} { // number of lines by format; csv has one more line, the heading
 		out := get(t, f, "/api/export/sessions?verdict=poor&agent=coder&format="+format, 200)
 		if got := strings.Count(out, "\n"); got != want || strings.Contains(out, `"writer"`) || !strings.Contains(out, "Fix ticket 0") {
-			t.Errorf("export as %s: got %d lines, want %d lines with \"Fix ticket 0\" and without \"writer\": %.400s", format, got, want, out)
+			t.Errorf("export as %s: got %d lines, want %d lines that contain \"Fix ticket 0\" but not \"writer\"; export: %.400s", format, got, want, out)
 		}
 	}
 	for arm, want := range map[string]int{"treated": 24, "injected": 16, "withheld": 8, "control": 0} {
 		if out := get(t, f, "/api/sessions?lesson=read-the-log&min_reward=0&arm="+arm, 200); strings.Count(out, `"session_id"`) != want {
-			t.Errorf("arm %s: got %d sessions, want %d", arm, strings.Count(out, `"session_id"`), want)
+			t.Errorf("sessions with arm %s: got %d, want %d", arm, strings.Count(out, `"session_id"`), want)
 		}
 	}
 	if page := get(t, f, "/compare", 200); !strings.Contains(page, "Success, mean reward") || !strings.Contains(page, "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log") {
-		t.Errorf("comparison: got %.2000s, want the measures and the link to the injected sessions", page)
+		t.Errorf("comparison: got %.2000s, want the measures and a link to the sessions in which the lesson was injected", page)
 	}
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func TestFormattersForPages(t *testing.T) {
-	for function, cases := range map[string][][2]string{ // result and wanted text
+	for function, cases := range map[string][][2]string{ // pairs of a result and the expected text
 		"points": {
 			{points(nil), noValue},
 			{points(new(0.05)), "+5.0"},
@@ -59,17 +59,18 @@ func TestCountTextGroupsDigits(t *testing.T) {
 		n := rapid.Int64().Draw(t, "n")
 		text := countText(n)
 		if strings.ReplaceAll(text, ",", "") != strconv.FormatInt(n, 10) {
-			t.Fatalf("countText(%d) = %q, want the digits unchanged", n, text)
+			t.Fatalf("countText(%d) = %q, want the digits of the number", n, text)
 		}
 		for i, group := range strings.Split(strings.TrimPrefix(text, "-"), ",") {
 			if i > 0 && len(group) != 3 || group == "" {
-				t.Fatalf("countText(%d) = %q, want three-digit groups", n, text)
+				t.Fatalf("countText(%d) = %q, want groups of three digits", n, text)
 			}
 		}
 	})
 }
 
-// The result has whole characters within the limit, and a note on how many bytes are omitted.
+// truncateBytes cuts a text after the last whole character within the limit, and adds a note on how many bytes it
+// omits.
 func TestTruncateBytesKeepsWholeCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text, limit := rapid.String().Draw(t, "text"), rapid.IntRange(0, 40).Draw(t, "limit")
@@ -81,10 +82,10 @@ func TestTruncateBytesKeepsWholeCharacters(t *testing.T) {
 			return
 		}
 		if !strings.HasSuffix(truncateBytes(text, limit), " further bytes") || !utf8.ValidString(truncateBytes(text, limit)) {
-			t.Fatalf("truncateBytes(%q, %d) = %q, want valid UTF-8 that ends with the omitted byte count", text, limit, truncateBytes(text, limit))
+			t.Fatalf("truncateBytes(%q, %d) = %q, want valid UTF-8 that ends with the number of omitted bytes", text, limit, truncateBytes(text, limit))
 		}
 		if left && !strings.Contains(text, "\n… ") && (len(got) > limit || !strings.HasPrefix(text, got) || rest != strconv.Itoa(len(text)-limit)+" further bytes") {
-			t.Fatalf("truncateBytes(%q, %d): got prefix %q and note %q; want a prefix within the limit, and the omitted byte count", text, limit, got, rest)
+			t.Fatalf("truncateBytes(%q, %d): got prefix %q and note %q; want a prefix within the limit, and a note with the number of omitted bytes", text, limit, got, rest)
 		}
 	})
 }
@@ -100,17 +101,18 @@ func TestEscapeHiddenShowsHiddenCharacters(t *testing.T) {
 			t.Fatalf("escapeHidden(%q) = %q, want the text unchanged", text, shown)
 		}
 		if escapeHidden(shown) != shown {
-			t.Fatalf("escapeHidden(%q) = %q, want the text unchanged, because it has no hidden character", shown, escapeHidden(shown))
+			t.Fatalf("escapeHidden(%q) = %q, want the text unchanged, because its hidden characters are already escaped", shown, escapeHidden(shown))
 		}
 	})
 }
 
-// unescapeHidden leaves text in the brackets ‹› unchanged if escapeHidden could not have written it.
+// unescapeHidden undoes what escapeHidden does. It leaves text in the brackets ‹› unchanged if escapeHidden never
+// writes such text.
 func TestUnescapeHiddenReversesEscapeHidden(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")
 		if got := unescapeHidden(escapeHidden(text)); strings.ToValidUTF8(text, "\uFFFD") == text && got != text {
-			t.Fatalf("unescapeHidden(escapeHidden(%q)) = %q, want the text", text, got)
+			t.Fatalf("unescapeHidden(escapeHidden(%q)) = %q, want the original text", text, got)
 		}
 	})
 	for _, text := range []string{"‹U+0041›", "‹U+200b›", "‹U+00200B›", "‹U+FFFFFF›", "‹U+›", "‹esc›"} {

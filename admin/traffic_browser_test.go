@@ -31,21 +31,21 @@ func TestBrowserClickOnBarOpensSessions(t *testing.T) {
 		`[...document.querySelectorAll(".browse h2")].some(h => h.textContent == "By model")`: "true",
 	} {
 		if got := tb.eval(t, expression); got != want {
-			t.Errorf("%s is %q, want %q", expression, got, want)
+			t.Errorf("value of %s: got %q, want %q", expression, got, want)
 		}
 	}
 	const click = `document.querySelector("svg.traffic a[href]").dispatchEvent(new MouseEvent("click", { bubbles: true, cancelable: true, view: window }))`
 	tb.eval(t, click)
 	const rows = `location.pathname + " " + document.querySelectorAll("table.list tbody tr").length`
 	got := ""
-	for range 200 { // the click may still be loading the list
+	for range 200 { // the list that the click opens may not be loaded yet
 		if got, _ = chromedp.Run(tb.ctx, chromedp.Evaluate[string](rows)); got == "/sessions 1" {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	if got != "/sessions 1" {
-		t.Errorf("after a click on the first bar, page and session count = %q, want \"/sessions 1\"", got)
+		t.Errorf("page and number of sessions after a click on the first bar: got %q, want \"/sessions 1\"", got)
 	}
 	if errs := tb.reportedErrors(); len(errs) > 0 {
 		t.Errorf("browser errors: got %v, want none", errs)

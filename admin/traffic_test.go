@@ -20,8 +20,9 @@ import (
 
 var trafficNow = time.Date(2026, 11, 20, 15, 30, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant
 
-// newTrafficFixture returns a server with four sessions for the tenant default and one for acme. The model in session
-// "new" has no price. Session "past" has no facts, like a session recorded by an older release.
+// newTrafficFixture returns a server with four sessions of the tenant default and one session of the tenant acme. The
+// model of the session "new" has no price. The session "past" has no facts, like a session that an older release
+// recorded.
 func newTrafficFixture(t *testing.T) *fixture {
 	t.Helper()
 	sessions := newSessionStore(t, trafficNow)
@@ -30,7 +31,8 @@ func newTrafficFixture(t *testing.T) *fixture {
 		turns                      int
 		facts                      sessionpkg.Facts
 	}{
-		// addSession starts a session len(name)+turns hours ago: 2, 4, 4, 5 and 6 hours.
+		// These sessions began 2, 4, 4, 5 and 6 hours ago, because addSession starts a session len(name)+turns hours
+		// ago.
 		{"a", "default", "coder", "gpt-test", 1, sessionpkg.Facts{Turns: 1, ErrorKinds: []string{"upstream-429"}, Errors: 2, Output: 100}},
 		{"bb", "default", "Coder", "gpt-test", 2, sessionpkg.Facts{Turns: 2, ErrorKinds: []string{"upstream-429", "upstream-500", "timeout"}, Errors: 1, Output: 10}},
 		{"new", "default", "writer", "other", 1, sessionpkg.Facts{Turns: 1}},
@@ -64,11 +66,11 @@ func readTraffic(t *testing.T, f *fixture, query string) (out Traffic) {
 	return out
 }
 
-// Agents with names that differ only in case are one agent, as on the sessions page.
+// As on the sessions page, agents whose names differ only in case count as one agent.
 func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	f := newTrafficFixture(t)
 	x := readTraffic(t, f, "")
-	cost, seconds := 0.0, 150.0 // seconds: the mean of 60, 120, 180 and 240
+	cost, seconds := 0.0, 150.0 // seconds is the mean of 60, 120, 180 and 240
 	var list store.SessionList
 	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions", http.StatusOK)), &list); err != nil {
 		t.Fatal(err)
@@ -83,10 +85,10 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 		Input: 10000, Cached: 2000, Output: 110, Unknown: 1, Cost: &cost, Unpriced: 1, Seconds: &seconds,
 	}
 	if got, want := asJSON(t, x.Sum), asJSON(t, want); got != want || cost == 0 {
-		t.Errorf("figures for all sessions: got %s, want %s", got, want)
+		t.Errorf("sum over all sessions: got %s, want %s", got, want)
 	}
 	if !x.Complete || x.SessionsRead != 4 || x.Seconds != 300 || x.Currency != "USD" {
-		t.Errorf("traffic: got %+v, want all 4 sessions, buckets of 5 minutes and USD", x)
+		t.Errorf("traffic: got %+v, want all 4 sessions, buckets of 5 minutes and costs in USD", x)
 	}
 	buckets, models, agents := make([]TrafficSum, 0), make([]TrafficSum, 0), make([]TrafficSum, 0)
 	for _, b := range x.Buckets {
@@ -104,10 +106,10 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 		}
 	}
 	if len(x.Agents) != 2 || x.Agents[0].Value != "coder" || x.Agents[0].Sum.Sessions != 3 || x.Models[1].Value != "other" || x.Models[1].Sum.Cost != nil || x.Models[1].Sum.Unpriced != 1 {
-		t.Errorf("rows: got agents %s and models %s, want coder with 3 sessions, and other without a cost", asJSON(t, x.Agents), asJSON(t, x.Models))
+		t.Errorf("rows: got agents %s and models %s, want the agent coder with 3 sessions, and the model other without a cost", asJSON(t, x.Agents), asJSON(t, x.Models))
 	}
 	if got := readTraffic(t, f, "?tenants=true&model=gpt-test").Tenants; len(got) != 2 || got[0].Value != "acme" || got[0].Sum.Errors != 9 || got[1].Sum.Sessions != 3 || len(x.Tenants) != 0 {
-		t.Errorf("tenants: got %s, want acme with 9 failed tool results and default with 3 sessions, and no tenants without tenants=true", asJSON(t, got))
+		t.Errorf("tenants with tenants=true: got %s, want acme with 9 failed tool results and default with 3 sessions; without tenants=true, want none", asJSON(t, got))
 	}
 	for query, want := range map[string]int{"?tenant=acme": 1, "?agent=coder": 3, "?error_kind=upstream-500": 1, "?range=1h": 0, "?since=2026-11-20T12:00:00Z": 1, "?until=2026-11-20T12:00:00Z": 3, "?model=other&words=x": 1} {
 		if got := readTraffic(t, f, query).Sum.Sessions; got != want {
@@ -116,7 +118,7 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 	}
 }
 
-// sumParts returns the sum over the parts, rounded so that the order of addition does not matter.
+// sumParts returns the sum over the parts. It rounds the cost, so that the order of the parts does not matter.
 func sumParts(parts []TrafficSum) (sum TrafficSum) {
 	cost, statuses := 0.0, map[string]int{}
 	for i := range parts {
@@ -137,7 +139,8 @@ func sumParts(parts []TrafficSum) (sum TrafficSum) {
 	return sum
 }
 
-// Links keep the page's filters, but not a text search.
+// Each link on the traffic page to a list of sessions must lead to as many sessions as the page counts there. The links
+// keep the filters of the page, but not a text search.
 func TestTrafficLinksListCountedSessions(t *testing.T) {
 	f := newTrafficFixture(t)
 	for target, wantLinks := range map[string]int{"/traffic": 35, "/traffic?tenant=acme": 11, "/traffic?tenants=true": 37, "/traffic?agent=coder&range=24h&words=nowhere": 33, "/traffic?error_kind=upstream-500": 13} {
@@ -161,7 +164,7 @@ func TestTrafficLinksListCountedSessions(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want >= 0 && len(list.Sessions) != want || len(list.Sessions) == 0 {
-				t.Errorf("%s: link %s has text %q, but leads to %d sessions", target, address, textIn(n), len(list.Sessions))
+				t.Errorf("%s, link %s with text %q: got a list of %d sessions, want as many as the text says", target, address, textIn(n), len(list.Sessions))
 			}
 		}
 		if links != wantLinks {
@@ -170,8 +173,8 @@ func TestTrafficLinksListCountedSessions(t *testing.T) {
 	}
 }
 
-// linkedSessions returns the session count behind the link in a bar or row, or -1 if the bar or row shows a different
-// figure, such as tokens. ok is false for links elsewhere.
+// linkedSessions returns the number of sessions that a link in a bar or row states, or -1 if the bar or row shows
+// another figure, such as tokens. For links elsewhere on the page, ok is false.
 func linkedSessions(link *html.Node) (n int, ok bool) {
 	for at := link.Parent; at != nil; at = at.Parent {
 		switch class := attribute(at, "class"); {
@@ -195,9 +198,9 @@ func linkedSessions(link *html.Node) (n int, ok bool) {
 func TestTrafficBucketLengthFitsTimeRange(t *testing.T) {
 	zone := time.FixedZone("", 2*60*60)
 	for _, c := range []struct {
-		oldest      time.Duration // oldest session's age
-		window      time.Duration // sessions since this long ago; 0: all
-		wantLength  time.Duration // of a bucket
+		oldest      time.Duration // age of the oldest session
+		window      time.Duration // length of the time range up to now, or 0 for all time
+		wantLength  time.Duration // length of a bucket
 		wantBuckets int
 		wantSecond  string // start of the second bucket
 	}{
@@ -227,7 +230,7 @@ func TestTrafficBucketLengthFitsTimeRange(t *testing.T) {
 		for i, b := range x.Buckets {
 			inBuckets += b.Sum.Sessions
 			if i > 0 && !b.Since.Equal(x.Buckets[i-1].Until) {
-				t.Errorf("oldest session %s ago: bucket %d begins at %s, and the bucket before ends at %s", c.oldest, i, b.Since, x.Buckets[i-1].Until)
+				t.Errorf("oldest session %s ago: got a bucket %d that begins at %s, want it to begin at %s, where the previous bucket ends", c.oldest, i, b.Since, x.Buckets[i-1].Until)
 			}
 		}
 		got := ""
@@ -235,7 +238,7 @@ func TestTrafficBucketLengthFitsTimeRange(t *testing.T) {
 			got = x.Buckets[1].Since.In(zone).Format(time.RFC3339)
 		}
 		if x.Seconds != int(c.wantLength/time.Second) || len(x.Buckets) != c.wantBuckets || got != c.wantSecond || x.Sum.Sessions != 51 || inBuckets != 51 {
-			t.Errorf("oldest session %s ago, window %s: got %d buckets, %d s long, the second from %s, %d sessions, %d in buckets; want %d, %s long, from %s and 51 sessions",
+			t.Errorf("oldest session %s ago, window %s: got %d buckets of %d s, the second from %s, %d sessions, %d of them in buckets; want %d buckets of %s, the second from %s, 51 sessions, all in buckets",
 				c.oldest, c.window, len(x.Buckets), x.Seconds, got, x.Sum.Sessions, inBuckets, c.wantBuckets, c.wantLength, c.wantSecond)
 		}
 	}
@@ -274,8 +277,9 @@ func TestTrafficPageStatesRangeAndMissingData(t *testing.T) {
 	}
 }
 
-// A parent session's input and cost include the sub-agents' tokens, so the sums count the tokens once, each with its
-// model. If the parent is not selected, the sub-agent's tokens count.
+// The input and the cost of a parent session include the tokens of its sub-agents. The sums therefore count these
+// tokens only once, as tokens of the model of the sub-agent. If the parent session is not selected, the tokens still
+// count.
 func TestTrafficCountsSubAgentTokensOnce(t *testing.T) {
 	at := trafficNow.Add(-time.Hour)
 	r := store.Recent{Complete: true, OldestStart: at, Sessions: []store.SessionItem{
@@ -291,7 +295,7 @@ func TestTrafficCountsSubAgentTokensOnce(t *testing.T) {
 	prices := &Prices{Models: &price.Table{Entries: []price.Entry{{Pattern: "large", Price: price.Price{Input: 1000, Output: 1000}}, {Pattern: "small", Price: price.Price{Input: 100, Output: 100}}}}}
 	got := computeTraffic(&r, &store.SessionQuery{}, prices, trafficNow, time.UTC)
 	if x := got.Sum; x.Sessions != 2 || x.Input != 1500 || x.Output != 150 || x.Cost == nil || fmt.Sprintf("%.4f", *x.Cost) != "1.1550" || x.Unpriced != 0 {
-		t.Errorf("sum: got %s, want 2 sessions, 1,500 input and 150 output tokens, and the cost 1.155", asJSON(t, x))
+		t.Errorf("sum over both sessions: got %s, want 2 sessions, 1,500 input tokens, 150 output tokens, a cost of 1.155", asJSON(t, x))
 	}
 	for _, row := range got.Models {
 		want := map[string]int64{"large": 1000, "small": 500}[row.Value]
@@ -301,6 +305,6 @@ func TestTrafficCountsSubAgentTokensOnce(t *testing.T) {
 	}
 	got = computeTraffic(&r, &store.SessionQuery{Model: "small"}, prices, trafficNow, time.UTC)
 	if x := got.Sum; x.Sessions != 1 || x.Input != 500 || x.Cost == nil || fmt.Sprintf("%.4f", *x.Cost) != "0.0550" {
-		t.Errorf("sum of the sub-agent's model: got %s, want 1 session, 500 input tokens and the cost 0.055", asJSON(t, x))
+		t.Errorf("sum over the sessions with the model of the sub-agent: got %s, want 1 session, 500 input tokens, a cost of 0.055", asJSON(t, x))
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/report"
 )
 
-// The server reads a lesson's changed file with a delay. If the file is unchanged after five seconds, the queue shows
-// the lesson again.
+// After a decision, the server reads the changed file of the lesson with a delay. Until then, the queue must not show
+// the lesson. If the file is still unchanged after five seconds, the queue shows the lesson again.
 func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 	f, _, _ := newLessonFixture(t, nil)
 	cookie, csrf := f.logIn(t)
@@ -31,7 +31,7 @@ func TestQueueHidesDecidedLessonForFiveSeconds(t *testing.T) {
 	}{{0, "newer "}, {5 * time.Second, "newer "}, {time.Millisecond, "newer waiting "}} {
 		f.now = f.now.Add(tc.after)
 		if got := shownCandidates(); got != tc.want {
-			t.Errorf("%s after the previous check: got candidates %q, want %q", tc.after, got, tc.want)
+			t.Errorf("candidates in the queue %s after the previous check: got %q, want %q", tc.after, got, tc.want)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 		nav, _, _ = strings.Cut(nav, "</nav>")
 		_, current, _ := strings.Cut(nav, `aria-current="page">`)
 		if strings.Count(nav, "aria-current") != 1 || !strings.HasPrefix(current, want) {
-			t.Errorf(`%s: got %s, want one element with aria-current, beginning with %q`, path, nav, want)
+			t.Errorf(`navigation on %s: got %s, want one element with aria-current, whose text begins with %q`, path, nav, want)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestChartShowsValuesSinceStart(t *testing.T) {
 	const want = `"days":[1777636800,1777636860,1777636920],"local":true,"series":[{"name":"Effect","colour":"--mark","values":[12.5,25,25],"lo":[5,5,5],"hi":[15,15,15]}]`
 	if !strings.Contains(page, want) {
 		_, chart, _ := strings.Cut(page, "data-chart=")
-		t.Errorf("got chart %.400s, want %q in the page", chart, want)
+		t.Errorf("chart of the values since the start: got %.400s, want it to contain %q", chart, want)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestPlotsHaveTextLabels(t *testing.T) {
 		}
 	}
 	if n := strings.Count(page, `<path class="zero" d="M120.0`); n != 1 {
-		t.Errorf("got %d lines at 0 in the plot, want 1", n)
+		t.Errorf("lines at 0 in the plot: got %d, want 1", n)
 	}
 }
 
@@ -95,6 +95,6 @@ func TestLogoutRemovesTheCookie(t *testing.T) {
 	cookie, csrf := f.logIn(t)
 	res := f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
 	if c := res.Cookies(); len(c) != 1 || c[0].Value != "" || c[0].MaxAge >= 0 || res.Header.Get("Location") != "/login" {
-		t.Errorf("logout: got cookies %v, want one expired, empty cookie; got Location %q, want /login", c, res.Header.Get("Location"))
+		t.Errorf("logout: got cookies %v, Location %q; want one empty cookie that has expired, Location /login", c, res.Header.Get("Location"))
 	}
 }

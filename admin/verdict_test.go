@@ -28,7 +28,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		row := report.Row{State: "active", Verdict: verdict, Effect: new(0.01), NeedsPicks: 120, Weeks: &weeks, Note: "the random assignment is faulty"}
 		got := advise(&row)
 		if got.NextAction != verdict.Advice()+tc.moreAdvice || got.Tone != tc.tone || got.Group != tc.group || got.Words != string(verdict) {
-			t.Errorf("%s: got %+v, want NextAction = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.moreAdvice, tc.tone, tc.group, string(verdict))
+			t.Errorf("verdict %s: got %+v, want NextAction = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.moreAdvice, tc.tone, tc.group, string(verdict))
 		}
 	}
 	for row, want := range map[*report.Row]string{
@@ -37,11 +37,11 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	} {
 		row.State, row.Verdict = "active", report.Unproven
 		if got := advise(row).NextAction; got != want {
-			t.Errorf("active lesson with a match in %d open sessions: got next step %q, want %q", row.OpenMatched, got, want)
+			t.Errorf("next step for an active lesson that matched in %d open sessions: got %q, want %q", row.OpenMatched, got, want)
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.NextAction != "" {
-		t.Errorf("unknown verdict: got %+v, want the group open and no next step", got)
+		t.Errorf("unknown verdict: got %+v, want Group = \"open\" and no next step", got)
 	}
 }
 
@@ -62,31 +62,31 @@ func TestAdviceDependsOnStateFirst(t *testing.T) {
 		"caution":         "Keep the lesson.",
 	} {
 		if got := advise(&report.Row{State: state, Verdict: report.ProvenHelps}).NextAction; got != want {
-			t.Errorf("state %s: got next step %q, want %q", state, got, want)
+			t.Errorf("next step in state %s: got %q, want %q", state, got, want)
 		}
 	}
 	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}
 	if got := advise(&running).NextAction; got != "Wait: the trial is running." {
-		t.Errorf("running trial: got next step %q, want \"Wait: the trial is running.\"", got)
+		t.Errorf("next step during a trial: got %q, want \"Wait: the trial is running.\"", got)
 	}
 	running.NeedsPicks, running.Weeks = 120, new(200.)
 	if got := advise(&running).NextAction; got != "Wait: the trial is running. An effect needs 120 more picks with a reward, years at this rate." {
-		t.Errorf("running trial that takes years: got next step %q, want no advice to start a trial", got)
+		t.Errorf("next step during a trial that takes years: got %q, want the advice to wait, with the years, but no advice to start a trial", got)
 	}
 	for _, harm := range []report.Verdict{report.ProvenHarms, report.TrialHarms, report.Harms} {
 		got := advise(&report.Row{State: "shown otherwise", Verdict: harm}).NextAction
 		if want := "The lesson is now shown in another form (as advice or as a caution), which has a separate row. " + harm.Advice(); got != want {
-			t.Errorf("%s, shown otherwise: got next step %q, want %q", harm, got, want)
+			t.Errorf("next step for verdict %s in state shown otherwise: got %q, want %q", harm, got, want)
 		}
 	}
 	running.RetireReason = "a newer one supersedes it"
 	if got := advise(&running).NextAction; got != "Consider retiring the lesson: a newer one supersedes it." {
-		t.Errorf("superseded lesson: got next step %q, want the advice to retire", got)
+		t.Errorf("next step for a superseded lesson: got %q, want the advice to retire the lesson", got)
 	}
 }
 
-// When sorted by effect, rows without an effect come last. The key "needs" sorts by NeedsPicks, the number of
-// further picks (sessions for which the lesson is chosen) until a verdict is likely.
+// rowOrder with the key "effect" or "-effect" puts rows without an effect last. The key "needs" sorts by NeedsPicks,
+// the number of picks (sessions for which the lesson is chosen) that are still needed until a verdict is likely.
 func TestRowOrderSortsByEachColumn(t *testing.T) {
 	row := func(slug string, effect *float64, rewarded, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
 		return &report.Row{Slug: slug, State: "active", Effect: effect, Rewarded: rewarded, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
@@ -96,7 +96,7 @@ func TestRowOrderSortsByEachColumn(t *testing.T) {
 		"needs": "c d a b", "-needs": "b a d c", "tokens": "b d a c", "-tokens": "c a d b",
 		"verdict": "b c a d", "nonsense": "c a b d", "": "c a b d",
 	} {
-		rows := []*report.Row{ // slug, effect, rewarded, needs, tokens, helps, verdict
+		rows := []*report.Row{ // arguments: slug, effect, rewarded, needs, tokens, helps, verdict
 			row("d", nil, 1, 20, 20, 0.1, report.Unproven), row("b", new(-0.2), 3, 40, 10, 0.3, report.ProvenHarms),
 			row("c", new(0.3), 2, 10, 40, 0.4, report.ProvenHelps), row("a", new(0.1), 4, 30, 30, 0.2, report.ProvenHelps),
 		}
@@ -106,7 +106,7 @@ func TestRowOrderSortsByEachColumn(t *testing.T) {
 			got = append(got, r.Slug)
 		}
 		if s := strings.Join(got, " "); s != want {
-			t.Errorf("sorted by %q: got %s, want %s", key, s, want)
+			t.Errorf("order by key %q: got %s, want %s", key, s, want)
 		}
 	}
 }
@@ -115,11 +115,11 @@ func TestLessonsWithoutEffectSortByMatches(t *testing.T) {
 	rows := []*report.Row{{Slug: "a"}, {Slug: "b", OpenMatched: 1}, {Slug: "c", OpenMatched: 2}, {Slug: "d", Matched: 1}}
 	slices.SortFunc(rows, rowOrder(""))
 	if got := rows[0].Slug + rows[1].Slug + rows[2].Slug + rows[3].Slug; got != "dcba" {
-		t.Errorf("order = %s, want dcba: first the lesson that matched in a closed session, then by open sessions with a match", got)
+		t.Errorf("order of lessons without an effect: got %s, want dcba, in which the lesson that matched in a closed session is first, and the others follow by the number of open sessions with a match", got)
 	}
 }
 
-// A lesson could hide an instruction in invisible characters.
+// TerminalText replaces invisible characters by their names, because a lesson could hide an instruction in them.
 func TestTerminalTextNamesInvisibleCharacters(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain text\n\twith é and 日本": "plain text\n\twith é and 日本", "bad\xff": "bad\uFFFD",

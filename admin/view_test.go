@@ -22,14 +22,14 @@ func TestOverviewShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 		}
 	}
 	if strings.Contains(page, `popovertarget="def-truth"`) {
-		t.Error("the overview shows a true effect outside the demo")
+		t.Error("overview outside the demo: got a true effect, want none")
 	}
 	if strings.Index(page, ">helpful<") > strings.Index(page, ">harmful<") || strings.Index(page, ">harmful<") > strings.Index(page, ">no-data-yet<") {
-		t.Error("the overview rows are not sorted by effect, largest first and unknown last")
+		t.Error("rows of the overview: got another order than by effect, want the largest effect first and unknown effects last")
 	}
 	for _, forbidden := range []string{" style=", " onclick", "<style", "javascript:", "http://", "https://"} {
 		if strings.Contains(page, forbidden) {
-			t.Errorf("the page contains %q, an inline script or style or an absolute address", forbidden)
+			t.Errorf("overview: got %q on the page, want no inline script, no inline style and no absolute address", forbidden)
 		}
 	}
 }
@@ -40,7 +40,7 @@ func TestDemoOverviewShowsTrueEffects(t *testing.T) {
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, `>+5.0</td>`) || strings.Count(page, `class="truth"`) != 1 {
-		t.Error("the demo's overview lacks the true effect column, the value +5.0, or exactly one mark in a plot")
+		t.Error("overview of the demo: got no column of true effects, no value +5.0 or not exactly one mark in a plot; want all three")
 	}
 }
 
@@ -53,7 +53,7 @@ func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	}
 	f.reports.report = report.Report{OtherDefinitions: f.reports.report.OtherDefinitions}
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
-		t.Errorf("the overview without counts lacks %q", want)
+		t.Errorf("overview without counts: got no text %q, want this text", want)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestOverviewWarnsAboutBrokenExperiment(t *testing.T) {
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if strings.Count(page, `role="alert"`) != 2 || !strings.Contains(page, "1e+06") {
-		t.Error("a broken experiment's overview lacks the two alerts or the e-value 1e+06")
+		t.Error("overview of a broken experiment: got not exactly two alerts or no e-value 1e+06, want both")
 	}
 }
 
@@ -70,7 +70,7 @@ func TestOverviewWithoutDataExplainsTheFirstSteps(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = report.Report{}
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "The base URL for agents is") || strings.Count(page, "<ol><li>") != 1 {
-		t.Error("the overview without data lacks the base URL or the steps")
+		t.Error("overview without data: got no base URL or no list of steps, want both")
 	}
 }
 
@@ -89,29 +89,30 @@ func TestOverviewAndReportEscapeHostileText(t *testing.T) {
 		page := body(t, f.do(t, "GET", "/?tenant="+strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "+", ";", "%3B", "{", "%7B", "}", "%7D").Replace(text), bearer(token)))
 		for _, found := range tag.FindAllString(page, -1) {
 			if !slices.Contains(dashboardTags, found) {
-				t.Errorf("text %s: the overview contains the tag %s, want only the dashboard's tags", text, found)
+				t.Errorf("overview with the text %s in the data: got tag %s, want only tags of the dashboard", text, found)
 			}
 		}
 		if strings.Contains(text, "'") && strings.Contains(page, text) {
-			t.Errorf("the overview contains %s with an unescaped quote", text)
+			t.Errorf("overview with the text %s in the data: got an unescaped quote, want it escaped", text)
 		}
 		if json := body(t, f.do(t, "GET", "/api/report", bearer(token))); strings.Contains(json, "<") {
-			t.Errorf("text %s: the JSON contains an unescaped <", text)
+			t.Errorf("/api/report with the text %s in the data: got an unescaped < in the JSON, want it escaped", text)
 		}
 	}
 }
 
 func TestProvenVerdictWithZeroInIntervalShowsReason(t *testing.T) {
 	f := newFixture(t, nil)
-	f.reports.report.Lessons[2].Lo = new(-0.015) // the lesson helpful, proven by an earlier evaluation
+	f.reports.report.Lessons[2].Lo = new(-0.015) // the lesson helpful, which an earlier evaluation has proven
 	for path, want := range map[string]string{"/": "The interval contains 0: the proof comes from a more sensitive test", "/lessons": "The interval contains 0: the proof comes from a more sensitive test"} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); strings.Count(page, want) != 1 {
-			t.Errorf("%s: got %d times %q, want once", path, strings.Count(page, want), want)
+			t.Errorf("%s: got %d occurrences of %q, want one", path, strings.Count(page, want), want)
 		}
 	}
 }
 
-// If a lesson lowers the reward as advice, precept turns it into a caution, which has a separate arm and row.
+// If a lesson lowers the reward when it is shown as advice, precept shows it as a caution. The caution has a separate
+// arm and a separate row in the report.
 func TestCautionIsShownWithBothArms(t *testing.T) {
 	f, _, _ := newLessonFixture(t, nil)
 	rows := f.reports.report.Lessons
@@ -130,6 +131,6 @@ func TestCautionIsShownWithBothArms(t *testing.T) {
 	}
 	rows[2].Caution = false
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); strings.Contains(page, "into a caution") {
-		t.Error("the overview reports a caution that does not exist")
+		t.Error("overview without a caution: got a note that a lesson became a caution, want none")
 	}
 }

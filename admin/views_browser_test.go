@@ -26,11 +26,11 @@ func TestBrowserUserSearchesRatesAndDeletesSession(t *testing.T) {
 	tb.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("nav a[href^='/sessions']")),
 		chromedp.Click(chromedp.CSS("nav a[href^='/sessions']")), chromedp.WaitVisible(chromedp.CSS("table.list")))
 	if got := tb.eval(t, `document.querySelectorAll("table.list tbody tr").length`); got != "50" {
-		t.Errorf("got %s sessions on the first page, want \"50\"", got)
+		t.Errorf("sessions on the first page: got %s, want \"50\"", got)
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS("a[rel=next]")), chromedp.WaitVisible(chromedp.CSS(".pager a:not([rel])")))
 	if got := tb.eval(t, `document.querySelectorAll("table.list tbody tr").length`); got != "11" {
-		t.Errorf("got %s sessions on the second page, want \"11\"", got)
+		t.Errorf("sessions on the second page: got %s, want \"11\"", got)
 	}
 	tb.do(t, chromedp.SendKeys(chromedp.CSS("#words"), "flaky build"), chromedp.Click(chromedp.CSS(".filters button")), chromedp.WaitVisible(chromedp.CSS(".hit")))
 	if got := tb.eval(t, `document.querySelectorAll("table.list tbody tr").length + " " + document.querySelector(".hit").textContent.slice(0, 35)`); got != "1 turn 1, user: Fix the flaky build. " {
@@ -42,26 +42,26 @@ func TestBrowserUserSearchesRatesAndDeletesSession(t *testing.T) {
 		`[...document.querySelectorAll(".turn h3")].map(h => h.textContent).join()`:                      "Turn 1,Turn 2,Turn 3",
 		`[...document.querySelectorAll(".turn:first-of-type .said")].map(e => e.classList[1]).join(" ")`: "system block ghost user assistant call",
 		`document.querySelectorAll(".said.error").length`:                                                "3",
-		`document.images.length`:           "1", // the dashboard's icon
+		`document.images.length`:           "1", // only the icon of the dashboard
 		`document.title.includes("owned")`: "false",
 		`getComputedStyle(document.querySelector(".said.ghost .slug")).textDecorationLine`:                                           "line-through",
 		`getComputedStyle(document.querySelector(".said.block")).backgroundColor != getComputedStyle(document.body).backgroundColor`: "true",
 		`document.documentElement.scrollWidth <= innerWidth`:                                                                         "true",
 	} {
 		if got := tb.eval(t, expression); got != want {
-			t.Errorf("%s is %q, want %q", expression, got, want)
+			t.Errorf("value of %s: got %q, want %q", expression, got, want)
 		}
 	}
 	tb.do(t, chromedp.SendKeys(chromedp.CSS("#comment"), "good in the end"), chromedp.Click(chromedp.CSS("button[value=approval]")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
 	if got := tb.eval(t, `document.querySelector(".sources").textContent`); !strings.Contains(got, "good in the end") {
-		t.Errorf("feedback on the page: got %s, want \"good in the end\"", got)
+		t.Errorf("feedback on the page: got %s, want it to contain \"good in the end\"", got)
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS("input[name=sure]")), chromedp.Click(chromedp.CSS("button.danger")), chromedp.WaitVisible(chromedp.CSS("table.list")))
 	if got := tb.eval(t, `document.body.textContent.includes("`+id.String()+`")`); got != "false" {
-		t.Error("the deleted session is in the list")
+		t.Error("session list after the deletion: got the deleted session in it, want it gone")
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser errors = %q, want none", got)
+		t.Errorf("browser errors: got %q, want none", got)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
 		`new URL(document.querySelector(".exports a").href).searchParams.get("quality")`:                           "unrated",
 	} {
 		if got := tb.eval(t, expression); got != want {
-			t.Errorf("%s is %q, want %q", expression, got, want)
+			t.Errorf("value of %s: got %q, want %q", expression, got, want)
 		}
 	}
 	tb.do(t, chromedp.Navigate(server.URL+"/health"), chromedp.WaitVisible(chromedp.CSS("table.config")))
@@ -92,15 +92,15 @@ func TestBrowserSamplesExpandAndHealthShowsChanges(t *testing.T) {
 		`document.title.includes("owned")`:                                                                "false",
 	} {
 		if got := tb.eval(t, expression); got != want {
-			t.Errorf("%s is %q, want %q", expression, got, want)
+			t.Errorf("value of %s: got %q, want %q", expression, got, want)
 		}
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
-		t.Errorf("browser errors = %q, want none", got)
+		t.Errorf("browser errors: got %q, want none", got)
 	}
 }
 
-// If PRECEPT_VIEWS names a directory, the test writes screenshots there.
+// If the environment variable PRECEPT_VIEWS names a directory, this test writes screenshots to the directory.
 func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	tb, sessions := newTab(t), newSessionStore(t, time.Now())
 	id := sessions.addSessionWithMarkup(t)
@@ -126,7 +126,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 			for name, path := range map[string]string{"sessions": "/sessions", "session": "/sessions/" + id.String(), "samples": "/samples", "health": "/health"} {
 				tb.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 				if got := tb.eval(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
-					t.Errorf("%s is wider than the %d px screen, because of elements %s", name, width, tb.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
+					t.Errorf("page %s on a screen of %d px: got a page wider than the screen because of the elements %s, want a page that fits", name, width, tb.eval(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
 				}
 				tb.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, width))
 			}
@@ -134,7 +134,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	}
 }
 
-// picture writes a screenshot into the directory that PRECEPT_VIEWS names, if the variable is set.
+// picture writes a screenshot to the directory that PRECEPT_VIEWS names. If the variable is not set, it does nothing.
 func (tb *tab) picture(t *testing.T, name string) {
 	t.Helper()
 	dir := os.Getenv("PRECEPT_VIEWS")

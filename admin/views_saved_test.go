@@ -14,7 +14,7 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// memoryNotes is a store for notes, by TENANT/KEY. The dashboard stores each saved view as a note.
+// memoryNotes is a store for notes in memory. Its keys are TENANT/KEY. The dashboard stores each saved view as a note.
 type memoryNotes map[string][]byte
 
 func (m memoryNotes) EachNote(_ context.Context, tenant, prefix string, fn func(string, []byte) error) error {
@@ -42,7 +42,7 @@ func (m memoryNotes) WriteNotes(_ context.Context, tenant string, _ map[sessionp
 	return nil
 }
 
-// newBrowserClient logs in, and returns functions that get a page and post a form as the user.
+// newBrowserClient logs in, and returns one function that gets a page and one that posts a form with this login.
 func newBrowserClient(t *testing.T, f *fixture) (get func(path string) string, post func(path string, form url.Values) *http.Response) {
 	t.Helper()
 	cookie, csrf := f.logIn(t)
@@ -63,39 +63,39 @@ func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
 	if page := get("/sessions?verdict=poor"); !strings.Contains(page, "Save this filter") || !strings.Contains(page, `<input type="hidden" name="verdict" value="poor">`) {
-		t.Fatal("the list with a filter has no form that saves the filter")
+		t.Fatal("session list with a filter: got no form that saves the filter, want one")
 	}
 	res := post("/views", url.Values{"name": {" Bad sessions "}, "verdict": {"poor"}, "agent": {"a&b"}, "after": {"x"}})
 	location := res.Header.Get("Location")
 	if res.StatusCode != http.StatusSeeOther || !strings.HasPrefix(location, "/sessions?agent=a%26b&verdict=poor&view=") {
-		t.Fatalf("saving a view: got status %d, Location %q, want 303 and the session list with the view", res.StatusCode, location)
+		t.Fatalf("save a view: got status %d, Location %q, want status 303, the address of the session list with the view", res.StatusCode, location)
 	}
 	id := location[strings.LastIndex(location, "=")+1:]
 	if page := get(location); !strings.Contains(page, "The view Bad sessions is saved for everyone who logs in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
-		t.Error("the list does not mark the saved view as the current view")
+		t.Error("session list with the saved view: got no mark on the view, want it marked as the current view")
 	}
 	if page := get("/views"); !strings.Contains(page, ">Bad sessions</a>") || !strings.Contains(page, "operator ") || !strings.Contains(page, "a&b") {
-		t.Error("the views page lacks the view, its filters or its author")
+		t.Error("views page: got no view, no filters of the view or no author of the view, want all three")
 	}
 	if page := get("/views?tenant=other") + get("/sessions?tenant=other"); strings.Contains(page, "Bad sessions") {
-		t.Error("another tenant sees the view")
+		t.Error("pages of another tenant: got the view, want no view")
 	}
 	if page := get("/sessions?verdict=good&view=" + id); !strings.Contains(page, "Update Bad sessions") {
-		t.Error("the list with a changed filter lacks the button that updates the current view")
+		t.Error("session list with a changed filter: got no button that updates the current view, want one")
 	}
 	post("/views/"+id+"/update", url.Values{"verdict": {"good"}})
 	post("/views/"+id+"/rename", url.Values{"name": {"Good sessions"}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); !strings.Contains(text, `"name":"Good sessions","query":"verdict=good"`) {
-		t.Errorf("views after update and rename: got %s, want \"Good sessions\" with verdict=good", text)
+		t.Errorf("views after the update and the renaming: got %s, want \"Good sessions\" with verdict=good", text)
 	}
 	if res := post("/views/"+id+"/delete", url.Values{}); res.StatusCode != http.StatusSeeOther {
-		t.Errorf("deleting a view: got status %d, want 303", res.StatusCode)
+		t.Errorf("delete a view: got status %d, want 303", res.StatusCode)
 	}
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); text != "{\"views\":[]}\n" {
 		t.Errorf("views after the deletion: got %s, want none", text)
 	}
 	if res := post("/views/"+id+"/delete", url.Values{}); !strings.Contains(get(res.Header.Get("Location")), "does not exist any more") {
-		t.Error("the page after a second deletion lacks \"does not exist any more\"")
+		t.Error("page after the view was deleted a second time: got no text \"does not exist any more\", want this text")
 	}
 }
 
@@ -115,16 +115,17 @@ func TestInvalidViewIsNotSaved(t *testing.T) {
 	} {
 		page := get(post("/views", form).Header.Get("Location"))
 		if !strings.Contains(page, "Nothing was saved") || !strings.Contains(page, want) {
-			t.Errorf("saving view %v: the next page lacks \"Nothing was saved\" or the reason %q", form["name"], want)
+			t.Errorf("page after an invalid view called %v: got no text \"Nothing was saved\" or no reason %q, want both", form["name"], want)
 		}
 	}
 	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}}) // the last view that a tenant may save
 	if page := get(post("/views", url.Values{"name": {"one more"}, "agent": {"a"}}).Header.Get("Location")); !strings.Contains(page, "a tenant has at most 100 saved views") {
-		t.Error("the page after view 101 lacks \"a tenant has at most 100 saved views\"")
+		t.Error("page after view 101: got no text \"a tenant has at most 100 saved views\", want this text")
 	}
 }
 
-// A viewer sees only the views without a text search.
+// A viewer sees only the views without a text search, and cannot save views. Without a CSRF token, nobody can save
+// views.
 func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	notes := memoryNotes{}
 	f := newFixture(t, func(o *Options) {
@@ -134,7 +135,7 @@ func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	post("/views", url.Values{"name": {"by agent"}, "agent": {"a"}})
 	post("/views", url.Values{"name": {"by words"}, "words": {"secret plan"}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer("a viewer's token"))); !strings.Contains(text, "by agent") || strings.Contains(text, "by words") {
-		t.Errorf("a viewer's views: got %s, want only the view by agent", text)
+		t.Errorf("views for a viewer: got %s, want only the view called by agent", text)
 	}
 	cookie, _ := f.logIn(t)
 	for name, change := range map[string]func(*http.Request){
@@ -145,18 +146,19 @@ func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 			setForm(r, url.Values{"name": {"x"}, "agent": {"a"}})
 		})
 		if res.StatusCode != http.StatusForbidden || len(notes) != 2 {
-			t.Errorf("saving a view (%s): got status %d and %d stored views, want 403 and 2 views", name, res.StatusCode, len(notes))
+			t.Errorf("save a view (%s): got status %d, %d stored views, want status 403, 2 stored views", name, res.StatusCode, len(notes))
 		}
 	}
 }
 
-// setForm makes the form a request's body.
+// setForm sets the body of a request to the form.
 func setForm(r *http.Request, form url.Values) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form.Encode())), -1
 }
 
-// After a refused change, the next page shows the current name and filters.
+// If a view has changed since a page was loaded, a form on this page must not change the view. The next page then shows
+// the current name and filters of the view.
 func TestOutdatedFormDoesNotChangeView(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
@@ -169,9 +171,9 @@ func TestOutdatedFormDoesNotChangeView(t *testing.T) {
 	}
 	first := shownVersion()
 	if first == "" || !strings.Contains(get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`) {
-		t.Fatalf("got version %q in the form on /views, want the same version as on /sessions", first)
+		t.Fatalf("version in the form on /views: got %q, want the same version as on /sessions", first)
 	}
-	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // a different tab renames the view
+	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // another tab of the browser renames the view
 	for _, tc := range []struct {
 		action string
 		form   url.Values
@@ -180,14 +182,14 @@ func TestOutdatedFormDoesNotChangeView(t *testing.T) {
 		res := post("/views/"+id+"/"+tc.action, tc.form)
 		page := get(res.Header.Get("Location"))
 		if res.StatusCode != http.StatusSeeOther || !strings.Contains(page, "Nothing was saved: the view was changed since the page was loaded: the name is worst, and the filters are verdict=poor") {
-			t.Errorf("%s from an older page: got status %d and page %s, want 303 and the current name and filters", tc.action, res.StatusCode, page)
+			t.Errorf("%s from an older page: got status %d, next page %s, want status 303 and a page with the current name and filters", tc.action, res.StatusCode, page)
 		}
 		if tc.action == "update" && !strings.Contains(page, "Update worst") {
-			t.Error("the page after a refused update lacks the button \"Update worst\"")
+			t.Error("page after a refused update: got no button \"Update worst\", want one")
 		}
 	}
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); !strings.Contains(text, `"name":"worst","query":"verdict=poor"`) {
-		t.Errorf("views after refused changes: got %s, want \"worst\" with verdict=poor", text)
+		t.Errorf("views after the refused changes: got %s, want \"worst\" with verdict=poor", text)
 	}
 	post("/views/"+id+"/delete", url.Values{"version": {shownVersion()}})
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); text != "{\"views\":[]}\n" {

@@ -39,7 +39,7 @@ func TestSessionAndSampleFilters(t *testing.T) {
 		"/api/export?format=experiment&family=intent_resolution", "/api/export?format=experiment&agent=coder", "/api/export?after=x", "/api/sessions/tale?from=-1",
 	} {
 		if text := get(t, f, target, http.StatusBadRequest); !strings.Contains(text, "error") {
-			t.Errorf(`%s: got %s, want a response with "error"`, target, text)
+			t.Errorf(`%s: got body %s, want it to contain "error"`, target, text)
 		}
 	}
 	get(t, f, "/api/sessions/nobody", http.StatusNotFound)
@@ -49,7 +49,7 @@ func TestSessionAndSampleFilters(t *testing.T) {
 	}
 	var samples store.SampleList
 	if err := json.Unmarshal([]byte(get(t, f, "/api/samples?family=intent_resolution&quality=unrated,good", http.StatusOK)), &samples); err != nil || len(samples.Samples) != 4 {
-		t.Errorf("samples with the filter: got %d samples, error %v, want 4 samples and no error", len(samples.Samples), err)
+		t.Errorf("samples with a filter by family and quality: got %d, error %v, want 4 samples, no error", len(samples.Samples), err)
 	}
 }
 
@@ -58,19 +58,20 @@ func TestExportUsesQueryAndPageFilters(t *testing.T) {
 	export := &fakeExport{}
 	f := newStoreFixture(t, sessions, func(o *Options) { o.Read.Export = export })
 	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || export.selection.Format != "mplp" || export.selection.Filter.Tenant != "t" || export.selection.Filter.Lesson != "l" || len(export.selection.Filter.Quality) != 1 {
-		t.Errorf("export: got body %q and query %+v, want body \"{}\\n\" and a query with format mplp, tenant t, lesson l and one quality", text, export.selection)
+		t.Errorf("export: got body %q, query %+v, want body \"{}\\n\", a query with format mplp, tenant t, lesson l and one quality", text, export.selection)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
-		t.Errorf("the page lacks link %s, or has a link with format=experiment, although that format cannot filter by agent", want)
+		t.Errorf("samples page filtered by agent: got no link %s or a link with format=experiment, want only the first link, because the format experiment cannot filter by agent", want)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
 	if export.selection.Agent != "coder" || export.selection.Session != "s-1" {
-		t.Errorf(`export query: got %+v, want agent "coder" and session "s-1"`, export.selection)
+		t.Errorf(`query of the export: got %+v, want agent "coder" and session "s-1"`, export.selection)
 	}
 }
 
-// After the first line the status has been sent, so only an aborted connection tells the client about an error.
+// Once an export has written its first line, the status is already sent. If the export then fails, the server aborts
+// the connection, because nothing else can tell the client about the error.
 func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	export := &fakeExport{err: errors.New("down")}
@@ -79,7 +80,7 @@ func TestFailedExportHasErrorStatusOrAborts(t *testing.T) {
 	export.failAfterLine = true
 	defer func() {
 		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // net/http also compares the value with ==
-			t.Errorf("export failing after the first line: got panic %v, want %v", p, http.ErrAbortHandler)
+			t.Errorf("export that fails after the first line: got panic %v, want %v", p, http.ErrAbortHandler)
 		}
 	}()
 	get(t, f, "/api/export", http.StatusOK)
@@ -96,17 +97,17 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 		r := f.do(t, http.MethodGet, target, bearer(token))
 		page := body(t, r)
 		if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: got status %s, want 200 or 400", target, r.Status)
+			t.Errorf("%s: got status %s, want status 200 or 400", target, r.Status)
 		}
 		for _, bad := range []string{"\x1b", "\u202e", "\x07", "\u200b", "s3cret-canary"} {
 			if strings.Contains(page, bad) {
-				t.Errorf("%s contains %q, a hidden character or the secret", target, bad)
+				t.Errorf("%s: got %q on the page, want no hidden character and no secret", target, bad)
 			}
 		}
 		scripts, handlers := markup(t, page)
 		for _, src := range scripts {
 			if !strings.HasPrefix(src, "/static/") {
-				t.Errorf("%s loads script %q, want only scripts below /static/", target, src)
+				t.Errorf("%s: got script %q, want only scripts below /static/", target, src)
 			}
 		}
 		if len(handlers) > 0 {
@@ -121,8 +122,8 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 	}
 }
 
-// markup returns the sources of a page's scripts ("" for an inline script), and the attributes with event handlers,
-// styles or javascript: URLs.
+// markup returns the sources of the scripts on a page, and the attributes that contain event handlers, styles or
+// javascript: URLs. The source of an inline script is "".
 func markup(t *testing.T, page string) (scripts, handlers []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -178,29 +179,29 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 		return v
 	}
 	if r := post(page+"/rate", formWith("type", "approval", "comment", "well done")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), page) {
-		t.Fatalf("rating: got status %s, Location %q, want 303 and a Location below %q", r.Status, r.Header.Get("Location"), page)
+		t.Fatalf("rating: got status %s, Location %q, want status 303, a Location that begins with %q", r.Status, r.Header.Get("Location"), page)
 	}
 	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") || !strings.Contains(text, "(dashboard)") {
-		t.Error(`the session page lacks the comment "well done" or the feedback's rater "(dashboard)"`)
+		t.Error(`session page after the rating: got no comment "well done" or no rater "(dashboard)", want both`)
 	}
 	if r := post(page+"/rate", formWith("type", "score")); r.StatusCode != http.StatusBadRequest {
 		t.Errorf("rating with an unknown type: got status %s, want 400", r.Status)
 	}
 	if r := post(page+"/forget", formWith()); r.StatusCode != http.StatusSeeOther {
-		t.Errorf("deletion without confirmation: got status %s, want 303", r.Status)
+		t.Errorf("deletion without a confirmation: got status %s, want 303", r.Status)
 	}
 	get(t, f, page, http.StatusOK)
 	if r := post(page+"/forget", formWith("sure", "yes")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {
-		t.Fatalf("deletion: got status %s, Location %q, want 303 and a Location below /sessions?", r.Status, r.Header.Get("Location"))
+		t.Fatalf("deletion: got status %s, Location %q, want status 303, a Location that begins with /sessions?", r.Status, r.Header.Get("Location"))
 	}
 	get(t, f, page, http.StatusNotFound)
 	if text := get(t, f, "/sessions", http.StatusOK); strings.Contains(text, id.String()) {
-		t.Error("the deleted session is in the list")
+		t.Error("session list after the deletion: got the deleted session in it, want it gone")
 	}
 	checkAudit(t, f, dir, id.String())
 }
 
-// checkAudit checks the audit log after the requests in TestSessionActionsNeedCSRFAndAreAudited.
+// checkAudit checks the audit log after the six requests of TestSessionActionsNeedCSRFAndAreAudited.
 func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, auditFile))
@@ -208,23 +209,23 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	// Two refusals without a CSRF token, the approval, the invalid rating, the deletion without a confirmation, the
-	// deletion.
+	// The six entries are two refusals without a CSRF token, the approval, the invalid rating, the deletion without a
+	// confirmation and the deletion.
 	if len(lines) != 6 || !strings.Contains(lines[0], `"status":403`) || !strings.Contains(lines[2], `"approval for session `+id) || !strings.Contains(lines[5], "deleted") || !strings.Contains(lines[3], `"status":400`) {
-		t.Errorf("audit log: got %s, want 6 entries: a refusal first, an approval third, a bad request fourth, a deletion last", b)
+		t.Errorf("audit log: got %s, want 6 entries, the first a refusal, the third an approval, the fourth a bad request and the last a deletion", b)
 	}
 	if strings.Contains(string(b), "tale") {
-		t.Error("the audit log contains the deleted session's name")
+		t.Error("audit log: got the name of the deleted session in it, want it left out")
 	}
 	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("audit file: got %v, error %v, want mode 0o600 and no error", info, err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
-		t.Error("the audit log on the health page lacks the deletion's route")
+		t.Error("audit log on the health page: got no route of the deletion, want it")
 	}
 	reopened, err := openAudit(dir)
 	if err != nil || len(reopened.latest()) != 6 || !strings.Contains(reopened.latest()[0].Detail, "deleted") {
-		t.Errorf("audit log after a restart: got %+v, error %v, want 6 entries, the deletion first, and no error", reopened.latest(), err)
+		t.Errorf("audit log after a restart: got %+v, error %v, want 6 entries with the deletion first, no error", reopened.latest(), err)
 	}
 }
 
@@ -247,7 +248,7 @@ func TestAuditSkipsTruncatedAndLongLines(t *testing.T) {
 	}
 }
 
-// The entry has the format of /v1/feedback on the data listener.
+// /api/feedback accepts one entry in the format of /v1/feedback on the data listener.
 func TestFeedbackAPIAcceptsOneEntry(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := sessions.addSessionWithMarkup(t)
@@ -268,7 +269,7 @@ func TestFeedbackAPIAcceptsOneEntry(t *testing.T) {
 		}
 	}
 	if page := get(t, f, "/sessions/"+id.String(), http.StatusOK); !strings.Contains(page, "(ann)") {
-		t.Error("the session page lacks the feedback's rater \"(ann)\"")
+		t.Error("session page after the feedback: got no rater \"(ann)\", want it")
 	}
 }
 
@@ -291,7 +292,7 @@ func TestHealthShowsLossesAndHidesSecrets(t *testing.T) {
 		t.Errorf("/api/health: got account %+v, %d configuration keys, error %v, want 12 admitted exchanges and at least one key", h.Account, len(h.Config), err)
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
-		t.Error("the response from /api/health contains a secret")
+		t.Error("/api/health: got a secret in the response, want none")
 	}
 }
 
@@ -301,7 +302,7 @@ func TestGlossaryButtonsOpenDefinitions(t *testing.T) {
 	f := newStoreFixture(t, sessions, nil)
 	for _, target := range []string{"/sessions/" + id.String(), "/health"} {
 		if page := get(t, f, target, http.StatusOK); strings.Contains(page, `popovertarget="def-"`) || !strings.Contains(page, `popovertarget="def-`) {
-			t.Errorf("%s: no glossary button, or a glossary button without a term", target)
+			t.Errorf("%s: got no glossary button or one without a term, want only buttons with a term", target)
 		}
 	}
 }
