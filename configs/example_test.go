@@ -6,7 +6,7 @@ import (
 	"precept/configs"
 )
 
-// Flags override the environment, and the environment overrides the file.
+// Values from flags override those from environment variables, which override those from the file.
 func ExampleParse() {
 	env := map[string]string{"PRECEPT_BANDIT_EPSILON": "0.3"}
 	c, err := configs.Parse(configs.Sources{
@@ -22,7 +22,7 @@ func ExampleParse() {
 	// Output: 0.3 0.2
 }
 
-// A fault names the line, the fact and the remedy.
+// A fault names the line in the file, says what is wrong, and proposes a remedy.
 func ExampleAsFaults() {
 	_, err := configs.Parse(configs.Sources{File: []byte("upstream: http://127.0.0.1:8000/v1\nbandit:\n  epsilom: 0.1\n")})
 	faults, _ := configs.AsFaults(err)

@@ -33,7 +33,7 @@ debug_headers: maybe
 	if !ok {
 		t.Fatalf("got error %v, want Faults", err)
 	}
-	want := map[string]string{ // by key: the source and part of the problem
+	want := map[string]string{ // "SOURCE|TEXT" by key: the source of the fault, and a part of its problem
 		"listen":              "my.yaml:1|host:port",
 		"bandit.epsilonn":     "my.yaml:3|did you mean epsilon?",
 		"bandit.control":      "my.yaml:4|from 0 to 1",
@@ -58,28 +58,28 @@ debug_headers: maybe
 		}
 		source, piece, ok := strings.Cut(want[f.Key], "|")
 		if !ok {
-			t.Errorf("got unexpected fault %s, want only the listed faults", f)
+			t.Errorf("got fault %s, want only the listed faults", f)
 			continue
 		}
 		if f.Source != source || !strings.Contains(f.Problem, piece) {
-			t.Errorf("fault = %s, want source %s and a problem with %q", f, source, piece)
+			t.Errorf("got fault %s, want source %s and a problem that contains %q", f, source, piece)
 		}
 		delete(want, f.Key)
 	}
 	for key := range want {
-		t.Errorf("key %s has no fault, want one", key)
+		t.Errorf("key %s: got no fault, want one", key)
 	}
 	if !twice {
-		t.Error("second inject.k: got no fault, want one")
+		t.Error("inject.k, which is twice in the file: got no fault about the second value, want one")
 	}
 	if !strings.HasPrefix(err.Error(), "16 faults in the configuration:\n") {
-		t.Errorf("error begins with %.60q, want \"16 faults in the configuration:\"", err)
+		t.Errorf("error text: got %.60q, want it to begin with \"16 faults in the configuration:\"", err)
 	}
 }
 
 func TestInvalidValuesAreFaults(t *testing.T) {
 	const sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-	cases := []struct{ name, file, want string }{ // want is the key and part of the problem
+	cases := []struct{ name, file, want string }{ // want is "KEY|TEXT": the key, and a part of the problem
 		{"invalid YAML", "a: [", "|is not YAML"},
 		{"tab", "inject:\n\tk: 3\n", "|indent with spaces"},
 		{"byte order mark", "\ufeffinject: {k: 30}", "inject.k|from 0 to 20"},
@@ -185,7 +185,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 			_, err := Parse(Sources{File: []byte(tc.file), CheckRedisURL: redis})
 			faults, _ := AsFaults(err)
 			if len(faults) == 0 {
-				t.Fatal("Parse accepts the configuration, want a fault")
+				t.Fatal("Parse of an invalid configuration: err = nil, want faults")
 			}
 			key, piece, _ := strings.Cut(tc.want, "|")
 			for _, f := range faults {
@@ -193,7 +193,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 					return
 				}
 			}
-			t.Fatalf("got %v, want a fault in key %s with %q", err, key, piece)
+			t.Fatalf("got error %v, want a fault in key %s that contains %q", err, key, piece)
 		})
 	}
 }
@@ -216,7 +216,7 @@ func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 		"a ledger by one agent":        "ledger: {trust: own, agent: coder}",
 	} {
 		if _, err := Parse(Sources{File: []byte(file)}); err != nil {
-			t.Errorf("%s: got %v, want no error", name, err)
+			t.Errorf("configuration with %s: got error %v, want none", name, err)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 func TestTraceHeadersAreParsed(t *testing.T) {
 	h, err := Otel{Headers: []Secret{"X-Key: a:b", " x-key :c", "Empty:"}}.Header()
 	if err != nil || !slices.Equal(h["X-Key"], []string{"a:b", "c"}) || !slices.Equal(h["Empty"], []string{""}) || len(h) != 2 {
-		t.Errorf(`got headers %v, error %v; want X-Key with "a:b" and "c", Empty with "", no other header and no error`, h, err)
+		t.Errorf(`got headers %v, error %v; want X-Key with the values "a:b" and "c", Empty with the value "", no other header, no error`, h, err)
 	}
 }
 
@@ -240,22 +240,22 @@ func TestSystemAgentsAcceptsPatternsTrueAndFalse(t *testing.T) {
 func TestBrokenYAMLNamesTheLine(t *testing.T) {
 	_, err := Parse(Sources{File: []byte("listen: 127.0.0.1:1\ninject:\n\tk: 3\n"), FileName: "p.yaml"})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Source != "p.yaml:3" {
-		t.Fatalf("got %v, want one fault at p.yaml:3", err)
+		t.Fatalf("got error %v, want one fault at p.yaml:3", err)
 	}
 }
 
 func TestUnknownFlagIsAFault(t *testing.T) {
 	_, err := Parse(Sources{Flags: map[string]string{"no.such": "1"}})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Key != "no.such" {
-		t.Fatalf("got %v, want one fault in the key no.such", err)
+		t.Fatalf("got error %v, want one fault in the key no.such", err)
 	}
 }
 
-// Offline ignores only faults that matter to a server, for example if the upstream is precept itself.
+// With Offline, Parse ignores the faults that matter only to a server, for example an upstream that is precept itself.
 func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	src := Sources{Env: env("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"), File: []byte("admin: {listen: '0.0.0.0:8081'}\ntenancy: keys\n")}
 	if _, err := Parse(src); err == nil {
-		t.Fatal("Parse without Offline accepts the configuration, want an error")
+		t.Fatal("Parse without Offline: err = nil, want an error")
 	}
 	src.Offline = true
 	if _, err := Parse(src); err != nil {
@@ -264,7 +264,7 @@ func TestOfflineParseAcceptsServerOnlyFaults(t *testing.T) {
 	src.File = []byte("admin: {lisen: x}\nlog: {level: loud}")
 	faults, _ := AsFaults(func() error { _, err := Parse(src); return err }())
 	if len(faults) != 2 {
-		t.Fatalf("got %v, want 2 faults: a misspelt key and a bad level", faults)
+		t.Fatalf("Parse with Offline, a misspelt key and an invalid log level: got faults %v, want 2", faults)
 	}
 }
 
@@ -279,7 +279,7 @@ func TestDecoderReadsAllKeyTypes(t *testing.T) {
 		}
 		for _, fault := range d.faults {
 			if strings.Contains(fault.Problem, "cannot be read") {
-				t.Errorf(`fault in %s = %q, want a problem without "cannot be read"`, f.path, fault.Problem)
+				t.Errorf(`key %s: got fault %q, want a problem without "cannot be read"`, f.path, fault.Problem)
 			}
 		}
 	}

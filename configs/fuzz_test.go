@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzParse checks that Parse never panics, and that an accepted file's effective text parses to the same
-// configuration.
+// FuzzParse checks that Parse never panics. If Parse accepts a file, FuzzParse also checks that the effective text of
+// the configuration parses to an equal configuration.
 func FuzzParse(f *testing.F) {
 	f.Add(Reference())
 	for _, seed := range []string{
@@ -26,22 +26,22 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		if e := c.Bandit.Epsilon; !(e >= 0 && e <= 1) {
-			t.Fatalf("epsilon = %v, want 0 to 1", e)
+			t.Fatalf("bandit.epsilon = %v, want a value from 0 to 1", e)
 		}
 		if c.Limits.BodyBytes < 1 || c.Limits.StreamIdleTimeout < 1 || c.Inject.K < 0 || len(c.Upstreams) == 0 {
-			t.Fatalf("got a value out of bounds, want all values in bounds: %+v", c)
+			t.Fatalf("got a configuration with a value out of bounds, want all values in bounds; configuration: %+v", c)
 		}
 		effective, err := c.Effective()
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A second Parse cannot restore hidden secrets and values with ${.
+		// Parse cannot restore secrets that are hidden in the effective text, and would expand values that contain ${.
 		if strings.Contains(effective, hiddenText) || strings.Contains(effective, "${") {
 			return
 		}
 		decoded, err := Parse(Sources{File: []byte(effective)})
 		if err != nil || !reflect.DeepEqual(c, decoded) {
-			t.Fatalf("Parse(effective text): got error %v or a different configuration, want the same configuration:\n%s", err, effective)
+			t.Fatalf("Parse of the effective text: got error %v or a different configuration, want an equal configuration; text:\n%s", err, effective)
 		}
 	})
 }

@@ -11,10 +11,10 @@ func TestReferenceHasEveryKeyWithAComment(t *testing.T) {
 	docs := readDocs()
 	for _, f := range leafFields() {
 		if _, ok := docs[f.path]; !ok {
-			t.Errorf("%s is missing in precept.yaml", f.path)
+			t.Errorf("precept.yaml: got no key %s, want every key", f.path)
 		}
 		if strings.TrimSpace(docs[f.path].usage) == "" {
-			t.Errorf("%s has no comment in precept.yaml", f.path)
+			t.Errorf("precept.yaml, key %s: got no comment, want one", f.path)
 		}
 	}
 }
@@ -25,7 +25,7 @@ func TestReferenceEqualsPreceptYAML(t *testing.T) {
 		t.Fatal(err)
 	}
 	if Reference() != string(onDisk) {
-		t.Fatal("Reference() differs from configs/precept.yaml")
+		t.Fatal("Reference(): got a text that differs from configs/precept.yaml, want the same text")
 	}
 }
 
@@ -47,19 +47,19 @@ func TestFlagAndVariableNamesFollowKeysAndAreUnique(t *testing.T) {
 	flags, envs := map[string]string{}, map[string]string{}
 	for _, n := range KeyInfos() {
 		if w, ok := want[n.Path]; ok && (w.flag != n.Flag || w.env != n.Env) {
-			t.Errorf("%s: flag %s, want %s; variable %s, want %s", n.Path, n.Flag, w.flag, n.Env, w.env)
+			t.Errorf("key %s: got flag %s (want %s), variable %s (want %s)", n.Path, n.Flag, w.flag, n.Env, w.env)
 		}
 		delete(want, n.Path)
 		if other := flags[n.Flag]; other != "" {
-			t.Errorf("%s and %s share the flag --%s, want different flags", n.Path, other, n.Flag)
+			t.Errorf("keys %s and %s: got the same flag --%s, want different flags", n.Path, other, n.Flag)
 		}
 		if other := envs[n.Env]; other != "" {
-			t.Errorf("%s and %s share the variable %s, want different variables", n.Path, other, n.Env)
+			t.Errorf("keys %s and %s: got the same variable %s, want different variables", n.Path, other, n.Env)
 		}
 		flags[n.Flag], envs[n.Env] = n.Path, n.Path
 	}
 	for path := range want {
-		t.Errorf("key %s is missing in KeyInfos", path)
+		t.Errorf("KeyInfos: got no key %s, want this key", path)
 	}
 }
 
@@ -68,22 +68,22 @@ func TestUsageEqualsTheKeyComment(t *testing.T) {
 		switch n.Path {
 		case "listen":
 			if n.Usage != "Address of the data listener, to which agents send requests; port 0 picks a free port (restart)." {
-				t.Errorf("listen usage = %q, want the key's comment", n.Usage)
+				t.Errorf("usage of listen: got %q, want the comment on the key", n.Usage)
 			}
 			if n.Default != "127.0.0.1:8080" || n.Bool {
-				t.Errorf("listen default = %q (bool: %v), want 127.0.0.1:8080", n.Default, n.Bool)
+				t.Errorf("default of listen: got %q (Bool = %v), want 127.0.0.1:8080 (Bool = false)", n.Default, n.Bool)
 			}
 		case "keys":
 			if strings.Contains(n.Usage, "key_sha256") {
-				t.Errorf("keys usage = %q, want no example", n.Usage)
+				t.Errorf("usage of keys: got %q, want it without the example", n.Usage)
 			}
 		case "debug_headers":
 			if !n.Bool {
-				t.Error("debug_headers: Bool = false, want true")
+				t.Error("key debug_headers: got Bool = false, want true")
 			}
 		}
 		if strings.Contains(n.Usage, "restart") != n.NeedsRestart {
-			t.Errorf("%s: comment mentions a restart = %v, want %v as in the tag", n.Path, !n.NeedsRestart, n.NeedsRestart)
+			t.Errorf("key %s: got a comment that mentions a restart = %v, want %v, as in the tag of the field", n.Path, !n.NeedsRestart, n.NeedsRestart)
 		}
 	}
 }
@@ -91,7 +91,7 @@ func TestUsageEqualsTheKeyComment(t *testing.T) {
 func TestReloadKeepsValuesThatNeedARestart(t *testing.T) {
 	started, next := Default(), Default()
 	if got, pending := ApplyReload(started, next); len(pending) != 0 || got.Hash() != started.Hash() {
-		t.Fatalf("two equal configurations: got pending keys %v or a different configuration, want neither", pending)
+		t.Fatalf("reload with an equal configuration: got pending keys %v or a changed configuration, want neither", pending)
 	}
 	next.Listen, next.Bandit.Epsilon, next.Store.URL, next.Reward.Tiers = "127.0.0.1:1", 0.5, "x.db", []string{"user"}
 	next.Learning.Enabled = false // this change takes effect without a restart
@@ -100,13 +100,13 @@ func TestReloadKeepsValuesThatNeedARestart(t *testing.T) {
 		t.Fatalf("pending keys = %q, want listen, store.url and reward.tiers", pending)
 	}
 	if got.Listen != started.Listen || got.Store != started.Store || len(got.Reward.Tiers) != 3 || got.Bandit.Epsilon != 0.5 || got.Learning.Enabled {
-		t.Errorf("effective values = %+v, want the old listen and store and the new other values", got)
+		t.Errorf("configuration after the reload: got %+v, want the old values of listen, store and reward.tiers, and the new values of the other keys", got)
 	}
 	if next.Listen != "127.0.0.1:1" {
-		t.Errorf("reloaded listen = %q, want 127.0.0.1:1 as read", next.Listen)
+		t.Errorf("listen in the configuration that was read: got %q, want 127.0.0.1:1, unchanged by ApplyReload", next.Listen)
 	}
-	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
+	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning at the start, there is no outbox
 	if got, pending := ApplyReload(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {
-		t.Errorf("started without learning: got pending keys %v and learning.enabled %v, want learning.enabled pending and false", pending, got.Learning.Enabled)
+		t.Errorf("reload of a server that started without learning: got pending keys %v, learning.enabled = %v; want learning.enabled among the pending keys, and false", pending, got.Learning.Enabled)
 	}
 }

@@ -37,7 +37,7 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 		{"epsilonn: 3", "epsilonn", "the keys are admin, bandit,"},
 		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is also another key's name; choose another name"},
 	}
-	furtherFaults := map[string]int{ // lines with faults in further keys
+	furtherFaults := map[string]int{ // line of the fault by key, for the other keys with faults
 		"admin.bogus": 2, "routes.foo": 3, "upstreams.c.url": 4, "upstreams.d.url": 4, "match.user": 9, "tags.empty": 10, "inject.style": 11, "inject.placement": 11,
 		"inject.budget_bytes": 11, "bandit.control": 12, "bandit.holdout": 12, "bandit.objective": 12, "learning.enabled": 14, "learning.opt_out_patterns[0]": 14,
 		"learning.capture_limit": 14, "reward.sentiment": 15, "reward.tiers[0]": 15, "distill.gate": 16, "distill.judge": 16, "writ.enabled": 17, "limits.body_bytes": 19,
@@ -51,30 +51,30 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 	_, err := configs.Parse(configs.Sources{FileName: "my.yaml", File: []byte(file.String())})
 	faults, ok := configs.AsFaults(err)
 	if !ok {
-		t.Fatalf("got %v, want the faults in the file", err)
+		t.Fatalf("got error %v, want the faults in the file", err)
 	}
 	faultByKey := map[string]configs.Fault{}
 	for _, f := range faults {
 		if faultByKey[f.Key].Key != "" {
-			t.Errorf("key %s has two faults, want one", f.Key)
+			t.Errorf("key %s: got two faults, want one", f.Key)
 		}
 		faultByKey[f.Key] = f
 		if strings.Contains(f.Value+f.Problem, "pw") {
-			t.Errorf("fault shows a password, want none: %s", f)
+			t.Errorf("got a fault that shows a password, want none in it; fault: %s", f)
 		}
 		if !strings.Contains(err.Error(), f.String()) || f.Value != "" && !strings.Contains(f.String(), fmt.Sprintf("%s = %q ", f.Key, f.Value)) {
-			t.Errorf("the error text lacks fault %s, or the fault lacks the value", f)
+			t.Errorf("fault %s: got an error text without this fault or a fault without the value, want both", f)
 		}
 	}
 	for i, tc := range lines {
 		if f := faultByKey[tc.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, tc.want) {
-			t.Errorf("%s: fault in %s = %q, want line %d and %q", tc.line, tc.key, f, i+1, tc.want)
+			t.Errorf("line %q, key %s: got fault %q, want line number %d and a problem that contains %q", tc.line, tc.key, f, i+1, tc.want)
 		}
 	}
 	remedy := regexp.MustCompile(`write|must|the (only )?(key|upstream)s? (is|are)|neither|set |name|say|list|prints the h|is not a key|not a (whole )?number|use keys`)
 	for key, line := range furtherFaults {
 		if f := faultByKey[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !remedy.MatchString(f.Problem) {
-			t.Errorf("fault in %s = %q, want line %d and a remedy", key, f, line)
+			t.Errorf("key %s: got fault %q, want line number %d and a remedy", key, f, line)
 		}
 	}
 }
@@ -86,16 +86,16 @@ func TestBasePathIsValidated(t *testing.T) {
 	} {
 		_, err := configs.Parse(configs.Sources{Flags: map[string]string{"admin.base_path": path}})
 		if (err == nil) != ok {
-			t.Errorf("base path %q: got error %v, want it accepted: %v", path, err, ok)
+			t.Errorf("base path %q: got error %v, want the base path accepted = %v", path, err, ok)
 		}
 	}
 }
 
-// A single upstream serves all requests, so a route would have no effect.
+// The key upstream names a single upstream for all requests, so a route next to it would have no effect.
 func TestRouteNextToUpstreamIsAFault(t *testing.T) {
 	_, err := configs.Parse(configs.Sources{File: []byte("upstream: http://h/v1\nroutes: {chat: foo}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.chat" || !strings.Contains(faults[0].Problem, "remove the route") {
-		t.Errorf("upstream with routes.chat: got %v, want one fault in routes.chat with a remedy", err)
+		t.Errorf("configuration with upstream and routes.chat: got error %v, want one fault in routes.chat, with a remedy", err)
 	}
 }
 
@@ -105,13 +105,13 @@ func TestSingleUpstreamServesAllRoutes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := c.UpstreamByRoute(); len(r) != 4 || r["chat"] != "mine" || r["responses"] != "mine" || r["messages"] != "mine" || r["other"] != "mine" {
-		t.Errorf("routes = %v, want four routes to the upstream mine", r)
+		t.Errorf("routes with a single upstream: got %v, want four routes to the upstream mine", r)
 	}
 	if days := c.Learning.Retention.Hours() / 24; days != 36500 {
-		t.Errorf("retention = %v days, want 36500", days)
+		t.Errorf("learning.retention: got %v days, want 36500", days)
 	}
 	_, err = configs.Parse(configs.Sources{File: []byte("upstreams: {a: {url: 'http://h/v1'}, b: {url: 'http://i/v1'}}\nroutes: {chat: a, responses: a, other: b}\n")})
 	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.messages" {
-		t.Errorf("two upstreams, and no upstream for messages: got %v, want one fault in routes.messages", err)
+		t.Errorf("two upstreams, neither of them for messages: got error %v, want one fault in routes.messages", err)
 	}
 }

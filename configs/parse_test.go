@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// env returns a look-up function for name and value pairs.
+// env returns a look-up function for environment variables. pairs alternates between names and values.
 func env(pairs ...string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for i := 0; i < len(pairs); i += 2 {
@@ -93,7 +93,7 @@ func TestSourcePrecedence(t *testing.T) {
 	})
 	got := fmt.Sprintf("%v %v %v %v %v", c.Bandit.Epsilon, c.Bandit.Control, c.Bandit.Objective, c.Inject.K, c.Inject.Style)
 	if got != "0.5 0.4 random 4 advice" {
-		t.Fatalf("values = %s, want 0.5 from the flag, 0.4 from the variable, random and 4 from the file, because an empty variable is not set, and the default advice", got)
+		t.Fatalf("values = %s, want 0.5 from the flag, 0.4 from the variable, random and 4 from the file, and the default advice; an empty variable counts as not set", got)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestVariableTextIsNotParsedAsYAML(t *testing.T) {
 		t.Errorf("lessons = %q, want \"/srv/lessons-dev\"", c.Lessons)
 	}
 	if got := c.Store.URL.Reveal(); got != "{a: [b]}, c: d" {
-		t.Errorf("store URL = %q, want the variable's text unchanged: \"{a: [b]}, c: d\"", got)
+		t.Errorf("store URL = %q, want \"{a: [b]}, c: d\", the unchanged text of the variable", got)
 	}
 	if got := c.Bandit.Salt.Reveal(); got != "${not}" {
 		t.Errorf("salt = %q, want \"${not}\"", got)
@@ -169,7 +169,7 @@ func TestRoutesSelectUpstreamByDialect(t *testing.T) {
 	cases := []struct {
 		name string
 		src  Sources
-		want string // URLs for chat, responses, messages and other
+		want string // URLs for the routes chat, responses, messages and other
 	}{
 		{"defaults", Sources{}, "https://api.openai.com/v1 https://api.openai.com/v1 https://api.anthropic.com https://api.openai.com/v1 "},
 		{"flag", Sources{Flags: map[string]string{"upstream": "http://u.test/v1"}}, all("http://u.test/v1")},
@@ -187,20 +187,20 @@ func TestRoutesSelectUpstreamByDialect(t *testing.T) {
 				got += c.AllUpstreams()[c.UpstreamByRoute()[dialect]] + " "
 			}
 			if got != tc.want {
-				t.Fatalf("URLs for chat, responses, messages and other = %s, want %s", got, tc.want)
+				t.Fatalf("URLs for the routes chat, responses, messages and other = %s, want %s", got, tc.want)
 			}
 		})
 	}
 	c := mustParse(t, Sources{Flags: map[string]string{"upstream": "http://u.test"}, File: []byte("upstreams: {mine: {url: 'http://f.test/v1'}}")})
 	if c.Upstreams["mine"].URL != "http://f.test/v1" {
-		t.Errorf("with --upstream, the named upstream mine has the URL %q, want http://f.test/v1", c.Upstreams["mine"].URL)
+		t.Errorf("URL of the named upstream mine, with --upstream: got %q, want http://f.test/v1", c.Upstreams["mine"].URL)
 	}
 }
 
 func TestAdminTokenVariableIsTheFirstToken(t *testing.T) {
 	c := mustParse(t, Sources{Env: env("PRECEPT_ADMIN_TOKEN", "extra"), Flags: map[string]string{"admin.tokens": "one"}})
 	if len(c.Admin.Tokens) != 2 || c.Admin.Tokens[0].Reveal() != "extra" {
-		t.Fatalf("got %d tokens, want 2, the first from the variable", len(c.Admin.Tokens))
+		t.Fatalf("admin tokens from a variable and a flag: got %d, want 2, with the token from the variable first", len(c.Admin.Tokens))
 	}
 }
 
@@ -218,7 +218,7 @@ func TestAbsentValuesKeepDefaults(t *testing.T) {
 		t.Fatalf(`got Admin %+v, Bandit %+v, want Admin.Listen = "127.0.0.1:8081", Bandit.Epsilon = 0.2 and Bandit.Control = 0`, c.Admin, c.Bandit)
 	}
 	if c := mustParse(t, Sources{File: []byte("# nothing\n")}); !reflect.DeepEqual(c, Default()) {
-		t.Error("a file with only comments: the configuration differs from the defaults")
+		t.Error("file with only comments: got a configuration other than the default, want the default")
 	}
 }
 
@@ -235,7 +235,7 @@ distill: {api_key: {a: canary-7f3a}, judge: "ftp://canary-7f3a"}
 `
 	_, err := Parse(Sources{File: []byte(file)})
 	if err == nil {
-		t.Fatal("Parse accepts the configuration, want a fault")
+		t.Fatal("Parse of an invalid configuration: err = nil, want faults")
 	}
 	faults, _ := AsFaults(err)
 	asJSON, _ := json.Marshal(faults)
@@ -247,7 +247,7 @@ distill: {api_key: {a: canary-7f3a}, judge: "ftp://canary-7f3a"}
 		"effective": effective, "config as json": string(configJSON),
 	} {
 		if strings.Contains(s, canary) {
-			t.Errorf("%s shows a secret, want none:\n%s", name, s)
+			t.Errorf("text in the form %s: got a secret in it, want none; text:\n%s", name, s)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func TestEffectiveTextParsesToTheSameConfiguration(t *testing.T) {
 		t.Fatalf("Parse(printed configuration) =\n%+v\nwant\n%+v", decoded, c)
 	}
 	if c.Hash() != decoded.Hash() || c.Hash() == Default().Hash() || len(c.Hash()) != 12 {
-		t.Fatalf("hashes = %s, %s and %s; want the first two equal, 12 characters long, and different from the third (for the defaults)", c.Hash(), decoded.Hash(), Default().Hash())
+		t.Fatalf("hashes of the configuration, the parsed configuration and the default: got %s, %s and %s; want the first two equal, 12 characters long, and different from the third", c.Hash(), decoded.Hash(), Default().Hash())
 	}
 }
 
@@ -272,15 +272,15 @@ func TestInvalidNumbersAreRefused(t *testing.T) {
 		_, err := Parse(Sources{Flags: map[string]string{"bandit.epsilon": text}})
 		faults, ok := AsFaults(err)
 		if !ok || len(faults) != 1 || faults[0].Key != "bandit.epsilon" || faults[0].Source != "--bandit-epsilon" {
-			t.Errorf("epsilon %q: got %v, want one fault in --bandit-epsilon", text, err)
+			t.Errorf("bandit.epsilon = %q in a flag: got error %v, want one fault in --bandit-epsilon", text, err)
 		}
 		_, err = Parse(Sources{File: fmt.Appendf(nil, "bandit: {control: %q}", text)})
 		if _, ok := AsFaults(err); !ok {
-			t.Errorf("control %q is accepted, want a fault", text)
+			t.Errorf("bandit.control = %q in a file: got it accepted, want a fault", text)
 		}
 	}
 	if math.IsNaN(Default().Bandit.Epsilon) {
-		t.Error("bandit.epsilon default = NaN, want a number")
+		t.Error("default of bandit.epsilon: got NaN, want a number")
 	}
 }
 
@@ -301,11 +301,11 @@ func TestUnquotedVariableReferencesAreExpanded(t *testing.T) {
 	}
 	want := []string{"team", "up}stream", "s3cret, with: all", "http://h/v1", "token-of-the-test-in-a-list", "2", "2h0m0s", "${plain}"}
 	if !slices.Equal(got, want) {
-		t.Errorf("values for the references = %q, want %q", got, want)
+		t.Errorf("values of the keys with variable references = %q, want %q", got, want)
 	}
 }
 
-// A mounted secret may end with a newline.
+// Parse removes line feeds at the end of values, because a secret in a mounted file may end with one.
 func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 	file := []byte("store: {url: 'redis://:${PASSWORD}@h:6379/0'}\ntenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: '${SUM}', upstream_key: '${KEY}'}]\n" +
 		"distill:\n  api_key: |\n    sk-1\notel: {headers: ['Authorization: Bearer ${KEY}']}\n")
@@ -320,16 +320,16 @@ func TestTrailingLineFeedsAreTrimmed(t *testing.T) {
 		"http://h/v1": c.Upstream, "/data": c.DataDir,
 	} {
 		if got != want {
-			t.Errorf("value with a trailing line feed = %q, want %q", got, want)
+			t.Errorf("value that ends with a line feed: got %q, want %q", got, want)
 		}
 	}
 	_, err := Parse(Sources{Env: env("PRECEPT_ADMIN_TOKEN", "to\x00ken-0123456789")})
 	if want := "PRECEPT_ADMIN_TOKEN: admin.tokens contains the control character U+0000; remove it"; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("token with a NUL: got error %v, want %s", err, want)
+		t.Errorf("token with a NUL character: got error %v, want an error that contains %s", err, want)
 	}
 	_, err = Parse(Sources{File: []byte("upstreams: {\x10: {url: http://h}}")})
 	if want := `upstreams = "\x10" contains the control character U+0010; remove it`; err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("upstream name with a control character: got error %v, want %s", err, want)
+		t.Errorf("upstream name with a control character: got error %v, want an error that contains %s", err, want)
 	}
 }
 
@@ -348,21 +348,21 @@ func TestMisspeltVariableFaultSuggestsLikelyKey(t *testing.T) {
 		"PRECEPT_data_dir": "PRECEPT_DATA_DIR",
 	} {
 		if err := parse("", name, "x"); err == nil || !strings.Contains(err.Error(), "environment: "+name+" is not a variable that precept reads; did you mean "+want+"?") {
-			t.Errorf("%s: error %v, want %s", name, err, want)
+			t.Errorf("misspelt variable %s: got error %v, want one that suggests %s", name, err, want)
 		}
 	}
 	if err := parse("lessons: ${PRECEPT_LESSONS_DIR}", "PRECEPT_LESSONS_DIR", "x"); err != nil {
-		t.Errorf("variable expanded by the file: got %v, want no fault", err)
+		t.Errorf("unknown variable to which the file refers: got error %v, want none", err)
 	}
 	for _, name := range []string{
 		"PRECEPT_PORT", "PRECEPT_SERVICE_HOST", "PRECEPT_SERVICE_PORT_DATA", "PRECEPT_PORT_8080_TCP_ADDR", "PRECEPT_ADMIN_PORT", "PRECEPT_ADMIN_SERVICE_HOST", "PRECEPT_ADMIN_PORT_8081_TCP",
 		"PRECEPT_SESSION", "PRECEPT_RUN", "PRECEPT_URL", "PRECEPT_KEY", "PRECEPT_CONFIG", "PRECEPT_BIN", "PRECEPT_CHAOS", "PRECEPT_AGENTS", "PRECEPT_EVAL", "PRECEPT_VIEWS", "PRECEPTOR_LISTEN",
 	} {
 		if err := parse("", name, "x"); err != nil {
-			t.Errorf("%s: got %v, want no fault", name, err)
+			t.Errorf("variable %s: got error %v, want none", name, err)
 		}
 	}
 	if err := parse("", "PRECEPT_UPSTREM", ""); err != nil {
-		t.Errorf("empty misspelt variable: got %v, want no fault", err)
+		t.Errorf("misspelt variable with an empty value: got error %v, want none", err)
 	}
 }

@@ -30,11 +30,11 @@ func TestPriceTableFollowsTheConfiguration(t *testing.T) {
 	} {
 		cfg, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(tc.file)})
 		if err != nil {
-			t.Fatalf("%s: got %v, want a configuration", name, err)
+			t.Fatalf("%s: got error %v, want a configuration", name, err)
 		}
 		p, ok := cfg.PriceTable().Price(tc.model)
 		if ok != tc.known || p != tc.want || cfg.Currency() != tc.currency {
-			t.Errorf("%s: got price %+v, known %t, currency %q; want price %+v, known %t, currency %q", name, p, ok, cfg.Currency(), tc.want, tc.known, tc.currency)
+			t.Errorf("%s: got price %+v, known = %t, currency %q; want price %+v, known = %t, currency %q", name, p, ok, cfg.Currency(), tc.want, tc.known, tc.currency)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestWrongPricesAreFaults(t *testing.T) {
 	} {
 		_, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte(file)})
 		if faults, ok := configs.AsFaults(err); !ok || len(faults) != 1 || faults[0].Key != key {
-			t.Errorf("%s: got %v, want a fault in %s", file, err, key)
+			t.Errorf("configuration %s: got error %v, want a fault in %s", file, err, key)
 		}
 	}
 }

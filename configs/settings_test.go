@@ -20,11 +20,11 @@ limits: {capture_bytes: 2MiB}
 	}
 	list, err := Settings(c)
 	if err != nil || len(list) != len(KeyInfos()) {
-		t.Fatalf("got %d settings, want %d: %v", len(list), len(KeyInfos()), err)
+		t.Fatalf("Settings: got %d settings, want %d; error %v, want none", len(list), len(KeyInfos()), err)
 	}
 	b, err := json.Marshal(list)
 	if err != nil || strings.Contains(string(b), canary) {
-		t.Errorf("Settings shows a secret, want none: %s, %v", b, err)
+		t.Errorf("Settings in JSON: got %s, error %v, want no secret, no error", b, err)
 	}
 	var changed []string
 	for _, s := range list {
@@ -42,11 +42,11 @@ limits: {capture_bytes: 2MiB}
 			}
 		case "store.url", "bandit.salt":
 			if !strings.Contains(s.Value, "hidden") {
-				t.Errorf(`setting = %+v, want Value with "hidden"`, s)
+				t.Errorf(`setting = %+v, want a Value that contains "hidden"`, s)
 			}
 		}
 	}
 	if want := ChangedKeys(c); !slices.Equal(changed, want) {
-		t.Errorf("changed settings = %v, want %v", changed, want)
+		t.Errorf("settings marked as changed: got %v, want %v", changed, want)
 	}
 }

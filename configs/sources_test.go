@@ -20,12 +20,12 @@ func parseFaults(t *testing.T, src configs.Sources) configs.Faults {
 	_, err := configs.Parse(src)
 	faults, ok := configs.AsFaults(err)
 	if !ok {
-		t.Fatalf("file %q with flags %v: got error %v, want Faults", src.File, src.Flags, err)
+		t.Fatalf("Parse of the file %q with flags %v: got error %v, want Faults", src.File, src.Flags, err)
 	}
 	return faults
 }
 
-// otherValue returns a value other than a key's default, written as in a flag.
+// otherValue returns a valid value for a key that differs from the default of the key, in the notation of a flag.
 func otherValue(n configs.KeyInfo) string {
 	values := map[string]string{
 		"listen": "127.0.0.1:1", "admin.listen": "127.0.0.1:2", "admin.tokens": "0123456789abcdef", "admin.viewer_tokens": "fedcba9876543210",
@@ -86,16 +86,16 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 		for name, src := range sources {
 			c, err := configs.Parse(src)
 			if err != nil {
-				t.Errorf("%s by %s: got error %v, want none", n.Path, name, err)
+				t.Errorf("%s set by a %s: got error %v, want none", n.Path, name, err)
 				continue
 			}
 			got := configs.ChangedKeys(c)
 			if slices.Sort(got); !slices.Equal(got, slices.Sorted(slices.Values(want))) {
-				t.Errorf("%s by %s changes %v, want %v", n.Path, name, got, want)
+				t.Errorf("%s set by a %s: got changed keys %v, want %v", n.Path, name, got, want)
 			}
 			_, pending := configs.ApplyReload(configs.Default(), c)
 			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.NeedsRestart {
-				t.Errorf("%s: pending keys = %v, want this key among them: %t", n.Path, pending, n.NeedsRestart)
+				t.Errorf("reload with a changed %s: got pending keys %v, want this key among them = %t", n.Path, pending, n.NeedsRestart)
 			}
 		}
 	}
@@ -120,14 +120,14 @@ func TestFaultNamesTheSource(t *testing.T) {
 		faults := parseFaults(t, tc.src)
 		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == tc.key })
 		if i < 0 || len(faults) != 1 {
-			t.Errorf("%s: got %v, want one fault, in key %s", name, faults, tc.key)
+			t.Errorf("%s: got faults %v, want one fault, in key %s", name, faults, tc.key)
 			continue
 		}
 		if f := faults[i]; f.Source != tc.source || !strings.HasPrefix(f.String(), tc.source+": "+tc.key) {
-			t.Errorf("%s: fault = %s, want source %s", name, f, tc.source)
+			t.Errorf("%s: got fault %s, want source %s", name, f, tc.source)
 		}
 		if want := "1 fault in the configuration:\n  " + faults[0].String(); faults.Error() != want {
-			t.Errorf("%s: error = %q, want %q", name, faults.Error(), want)
+			t.Errorf("%s: got error text %q, want %q", name, faults.Error(), want)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func TestFaultsAreSortedByKey(t *testing.T) {
 		keys = append(keys, f.Key)
 	}
 	if want := []string{"bandit.control", "data_dir", "lessons", "listen", "writ.trust"}; !slices.Equal(keys, want) {
-		t.Errorf("faults are in %v, want %v", keys, want)
+		t.Errorf("keys of the faults, in order: got %v, want %v", keys, want)
 	}
 }
 
@@ -151,12 +151,12 @@ func TestFaultsShowNoSecret(t *testing.T) {
 		faults := parseFaults(t, configs.Sources{Flags: map[string]string{path: canary}})
 		shown := strings.Contains(faults.Error(), "canary")
 		if len(faults) != 1 || shown == secret || !strings.HasPrefix(faults[0].Key, path) {
-			t.Errorf("%s: got %v, want one fault in this key, with the value shown = %v", path, faults, !secret)
+			t.Errorf("invalid %s: got faults %v, want one fault in this key, with the value shown = %v", path, faults, !secret)
 		}
 	}
 	file := "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + strings.Repeat("ab", 32) + ", upstream_key: '" + canary + "'}]"
 	if faults := parseFaults(t, configs.Sources{File: []byte(file)}); len(faults) != 1 || strings.Contains(faults.Error(), "canary") {
-		t.Errorf("faults in keys = %v, want one fault without the secret", faults)
+		t.Errorf("invalid keys: got faults %v, want one fault, without the secret", faults)
 	}
 }
 
@@ -180,7 +180,7 @@ func TestWrongShapeFaultNamesTheExpectedShape(t *testing.T) {
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {
 		if faults := parseFaults(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), want) {
-			t.Errorf("%s: got faults %v, want one with %q", file, faults, want)
+			t.Errorf("configuration %q: got faults %v, want one that contains %q", file, faults, want)
 		}
 	}
 }
@@ -189,15 +189,15 @@ func TestOfflineParseIgnoresServerKeyFaults(t *testing.T) {
 	const server = "listen: x\nadmin: {listen: y}\nupstreams: {}\nroutes: {chat: z}\ntenancy: keys\nkeys: [{name: a}]\n" +
 		"otel: {endpoint: x}\ndistill: {judge: x}\nupstream: ftp://x\n"
 	if c, err := configs.Parse(configs.Sources{File: []byte(server), Offline: true}); err != nil || c == nil {
-		t.Errorf("Parse(server keys, offline): got error %v, want none", err)
+		t.Errorf("Parse of invalid server keys with Offline: got error %v, want none", err)
 	}
 	faults := parseFaults(t, configs.Sources{File: []byte(server)})
 	if len(faults) < 8 {
-		t.Errorf("Parse(server keys, for a server): got %v, want at least 8 faults", faults)
+		t.Errorf("Parse of invalid server keys without Offline: got faults %v, want at least 8", faults)
 	}
 	for _, file := range []string{"adminn: {listen: x}", "admin: {lissten: x}", "keys: [{nam: a}]", "data_dir: ''", "lessons: ''", "store: {url: 'x://y'}"} {
 		if faults := parseFaults(t, configs.Sources{File: []byte(file), Offline: true}); len(faults) != 1 {
-			t.Errorf("%s: got %v, want one fault", file, faults)
+			t.Errorf("Parse of %q with Offline: got faults %v, want one", file, faults)
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestFileVariableReadsValueFromFile(t *testing.T) {
 		"PRECEPT_STORE_URL": "redis://:${PRECEPT_REDIS_PASSWORD}@redis:6379/0", "PRECEPT_LISTEN_FILE": "",
 	}))
 	if err != nil || c.StoreURL() != "redis://:pass@redis:6379/0" || len(c.Admin.Tokens) != 1 || c.Admin.Tokens[0].Reveal() != "0123456789abcdef" {
-		t.Errorf("variables with values in files: got error %v, store %s and %d tokens, want no error, the store redis://:pass@redis:6379/0 and the token in the file", err, c.StoreURL(), len(c.Admin.Tokens))
+		t.Errorf("variables that name files with values: got error %v, store %s, %d tokens; want no error, the store redis://:pass@redis:6379/0, only the token in the file", err, c.StoreURL(), len(c.Admin.Tokens))
 	}
 	for want, env := range map[string]map[string]string{
 		"cannot be read":      {"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other"},
@@ -230,21 +230,21 @@ func TestFileVariableReadsValueFromFile(t *testing.T) {
 		"did you mean":        {"PRECEPT_ADMIN_TOKNE_FILE": "/run/secrets/token"},
 	} {
 		if faults := parseFaults(t, sourcesWith(env)); len(faults) != 1 || !strings.Contains(faults[0].Problem, want) {
-			t.Errorf("%v: got %v, want one fault with %q", env, faults, want)
+			t.Errorf("variables %v: got faults %v, want one that contains %q", env, faults, want)
 		}
 	}
 	unreadable := sourcesWith(map[string]string{"PRECEPT_ADMIN_TOKEN_FILE": "/run/secrets/other", "PRECEPT_HOOK_FILE": "/run/secrets/other"})
 	unreadable.File = []byte("hooks: {github: {secret: '${PRECEPT_HOOK}'}}\n")
 	if faults := parseFaults(t, unreadable); len(faults) != 2 || !strings.Contains(faults.Error(), "PRECEPT_HOOK_FILE") || !strings.Contains(faults.Error(), "PRECEPT_ADMIN_TOKEN_FILE") {
-		t.Errorf("two unreadable files: got %v, want one fault for each variable", faults)
+		t.Errorf("two variables that name unreadable files: got faults %v, want one for each variable", faults)
 	}
 	unreadable.Offline = true
 	if _, err := configs.Parse(unreadable); err != nil {
-		t.Errorf("offline with unreadable files for server keys: got error %v, want none", err)
+		t.Errorf("Parse with Offline and unreadable files for server keys: got error %v, want none", err)
 	}
 	for _, n := range configs.KeyInfos() {
 		if slices.ContainsFunc(configs.KeyInfos(), func(other configs.KeyInfo) bool { return other.Env == n.Env+"_FILE" }) {
-			t.Errorf("%[1]s_FILE is a separate key, want only the name of a file with the %[1]s value", n.Env)
+			t.Errorf("variable %[1]s_FILE: got a separate key with this variable, want it free to name a file with the value of %[1]s", n.Env)
 		}
 	}
 }

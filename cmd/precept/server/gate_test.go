@@ -226,7 +226,7 @@ func TestSelectTenants(t *testing.T) {
 		now, names = now.Add(tc.elapsed), tc.changed
 		d.selectTenants()
 		if got := d.Options.Select.Tenants; (got == nil) != tc.all || !tc.all && !slices.Equal(got, tc.changed) {
-			t.Errorf("tenants for a run %s: got %#v, want %q, or nil if all tenants (%v)", tc.when, got, tc.changed, tc.all)
+			t.Errorf("tenants of a run %s: got %#v, want %q, or nil if the run reads all tenants = %v", tc.when, got, tc.changed, tc.all)
 		}
 	}
 }
