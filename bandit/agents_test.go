@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Sessions of all agents beyond the limit share the category for the agent "other". This is also true after a restart
-// and in a clone.
+// The number of agents with their own categories is limited. The sessions of all other agents share the category of the
+// agent "other", also after a restart and in a clone.
 func TestAgentNamesAddFewCategories(t *testing.T) {
 	c := bandit.New()
 	scopes, all := map[string]bool{}, []trial.Delta(nil)

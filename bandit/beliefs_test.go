@@ -8,8 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// A leaning lesson is one that probably helps, and is therefore withheld less often. The n1 field counts injected
-// sessions, s1 sums residuals (reward minus expected reward), and nu counts matches without a pick.
+// A leaning lesson is a lesson that probably helps, and is therefore withheld less often. The field n1 is the number of
+// injected sessions, s1 the sum of their residuals (reward minus expected reward), and nu the number of matches without
+// a pick.
 func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	for _, tc := range []struct {
 		picks    int
@@ -24,8 +25,8 @@ func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	}
 }
 
-// A trusted lesson is rarely withheld. If the trust did not end, it would take ten times as long to detect a harmful
-// lesson that was lucky at first.
+// A trusted lesson is rarely withheld. The trust must end when the mean falls, because otherwise it would take ten
+// times as long to detect a harmful lesson that was lucky at first.
 func TestTrustedNeedsMeanWellAboveZero(t *testing.T) {
 	for _, tc := range []struct {
 		picks int64
@@ -39,7 +40,7 @@ func TestTrustedNeedsMeanWellAboveZero(t *testing.T) {
 			delta("a@1", "nu", 1, 4000*trial.FixedScale),
 		})
 		if p := c.Posterior(lesson("a")); p.Trusted != tc.want {
-			t.Errorf("%+v: Trusted = %v with mean at %v standard deviations, want %v", tc, p.Trusted, p.Mean/math.Sqrt(p.Var), tc.want)
+			t.Errorf("%+v: Trusted = %v with a mean of %v standard deviations, want %v", tc, p.Trusted, p.Mean/math.Sqrt(p.Var), tc.want)
 		}
 	}
 }
@@ -64,7 +65,8 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 	}
 }
 
-// PosteriorFromCounters ignores open sessions and the order of rewards. Posterior depends on both.
+// PosteriorFromCounters does not depend on open sessions or on the order of the rewards, whereas Posterior depends on
+// both.
 func TestPosteriorFromCountersIgnoresOrder(t *testing.T) {
 	lessonA := lesson("a")
 	turned, mixed := bandit.New(), bandit.New() // equal sums; residuals become negative in turned, and alternate in mixed
@@ -77,11 +79,11 @@ func TestPosteriorFromCountersIgnoresOrder(t *testing.T) {
 		addDay(mixed, 3, 100, 0.1-0.2*float64(i%2))
 	}
 	if a, b := turned.Posterior(lessonA), mixed.Posterior(lessonA); a.Mean > b.Mean-0.01 {
-		t.Fatalf("mean = %v after residuals that became negative and %v after alternating ones, want the first lower by at least 0.01", a.Mean, b.Mean)
+		t.Fatalf("mean: got %v after residuals that became negative, and %v after residuals that alternate, want a mean that is at least 0.01 lower after the former", a.Mean, b.Mean)
 	}
 	want := mixed.PosteriorFromCounters(lessonA)
 	if got := turned.PosteriorFromCounters(lessonA); got != want {
-		t.Errorf("rewards in another order: PosteriorFromCounters = %+v, want %+v", got, want)
+		t.Errorf("rewards in a different order: PosteriorFromCounters = %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(lessonA)
 	mixed.AddProvisional(assignmentInjectingA(0.5), 1, 1)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A caution is a lesson shown as a warning. CautionEvidence is checked after each session, and a lesson may match
-// easier or harder sessions than the chooser expects.
+// A caution is a lesson that is shown as a warning. The test checks CautionEvidence after each session. A lesson may
+// match easier or harder sessions than the chooser expects, but only a harmful lesson must become a caution.
 func TestOnlyHarmfulLessonsBecomeCautions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		match, effect            float64
@@ -22,7 +22,7 @@ func TestOnlyHarmfulLessonsBecomeCautions(t *testing.T) {
 		"harms, in easy sessions":       {match: 0.2, effect: -0.35, maxCautions: 400, minCautions: 380},
 	} {
 		if n := simulateCautions(tc.match, tc.effect); n > tc.maxCautions || n < tc.minCautions {
-			t.Errorf("%s: %d/400 lessons became cautions, want %d to %d", name, n, tc.minCautions, tc.maxCautions)
+			t.Errorf("%s: lessons that became cautions: got %d of 400, want %d to %d", name, n, tc.minCautions, tc.maxCautions)
 		}
 	}
 }

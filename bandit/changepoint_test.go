@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// addDay adds n injected picks of arm a, and n/4 withheld picks. meanResidual is the mean of the reward minus the
-// expected reward. The n1 and s1 fields hold the count and the summed residuals for injected picks, and n0 and s0 those
-// for withheld picks.
+// addDay adds n injected and n/4 withheld picks of arm a on one day. A residual is the reward minus the expected
+// reward, and meanResidual is the mean of the residuals. The fields n1 and s1 hold the number and the sum of the
+// residuals for injected picks, and n0 and s0 for withheld picks.
 func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
@@ -21,7 +21,8 @@ func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	}
 }
 
-// The lesson helps in 2,400 injected picks and then harms in 600 picks on the same day.
+// A lesson helps in 2,400 injected picks, and then harms in 600 picks on the same day. The posterior must follow this
+// change.
 func TestPosteriorFollowsEffectChangeWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)

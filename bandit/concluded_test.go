@@ -32,8 +32,8 @@ func newMeasuredChooser(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// Until the measurement is concluded, the holdout rule "prove" withholds a lesson in 20% of the sessions, and
-// afterwards in 5%. A proof of harm is not a conclusion.
+// The holdout rule "prove" withholds a lesson in 20% of the sessions until the measurement is concluded, and in 5%
+// afterwards. A proof of harm does not conclude the measurement.
 func TestHoldoutProveEndsAtConclusion(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, tc := range []struct {
@@ -57,7 +57,8 @@ func TestHoldoutProveEndsAtConclusion(t *testing.T) {
 		if eps := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Concluded: got.Concluded}); got.Concluded != tc.want || (eps == 0.05) != tc.want {
 			t.Errorf("%s: Concluded = %v, next epsilon = %v, want Concluded = %v, and epsilon 0.05 only if concluded", tc.name, got.Concluded, eps, tc.want)
 		}
-		// A replica computes the maxima from the sums. A clone copies the maxima.
+		// Another replica computes the maxima again from the sums, whereas a clone copies them. Both must come to the
+		// same conclusion.
 		if again := newMeasuredChooser(tc.picks, tc.effect, tc.eps); len(again.RaiseMaxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != tc.want {
 			t.Errorf("%s, replica: Concluded = %v, want %v", tc.name, !tc.want, tc.want)
 		}

@@ -7,7 +7,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// Later turns do not change the decision.
+// The decision is made once per session. Later turns do not change it.
 func ExampleDecide() {
 	chooser := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "example"}

@@ -13,7 +13,7 @@ var (
 	Spent     = usedPicks
 )
 
-// Snapshots returns the injected sessions and the day in each of an arm's snapshots.
+// Snapshots returns for each snapshot of an arm the number of injected sessions and the day.
 func (c *Chooser) Snapshots(k trial.Arm) (injected []float64, days []int32) {
 	a := c.find(k)
 	if a.local == nil {

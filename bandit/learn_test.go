@@ -8,7 +8,8 @@ import (
 	"precept/bandit"
 )
 
-// If good lessons match hard sessions, the raw success rate is misleading.
+// If helpful lessons match hard sessions, the raw success rate is misleading, so the objective uplift must gain more
+// than the objective raw.
 func TestUpliftObjectiveGainsMoreThanRaw(t *testing.T) {
 	if testing.Short() {
 		t.Skip("simulates 36,000 sessions")
@@ -23,7 +24,7 @@ func TestUpliftObjectiveGainsMoreThanRaw(t *testing.T) {
 		t.Errorf("uplift gain = %.4f per session, want at least 0.02", gain[bandit.Uplift])
 	}
 	if gain[bandit.Raw] > gain[bandit.Uplift]/2 {
-		t.Errorf("raw gain = %.4f, uplift gain = %.4f, want raw at most half as large", gain[bandit.Raw], gain[bandit.Uplift])
+		t.Errorf("gain per session: got %.4f with raw and %.4f with uplift, want at most half as much with raw", gain[bandit.Raw], gain[bandit.Uplift])
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// A process with 50 tenants and 2,000 lessons per tenant keeps evidence on 100,000 lessons in memory (decision 65).
+// A process with 50 tenants and 2,000 lessons per tenant keeps the evidence about 100,000 lessons in memory (decision
+// 65), so the memory per lesson must be small.
 func TestChooserMemoryPerLesson(t *testing.T) {
 	const lessons = 500
 	bytesPerLesson := func(add func(c *bandit.Chooser, arm trial.Arm)) int {

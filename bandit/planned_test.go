@@ -15,7 +15,7 @@ type rewardedSession struct {
 	reward     float64
 }
 
-// trialSessions simulates n sessions with lesson a in a planned trial.
+// trialSessions simulates n sessions in which lesson a is in a planned trial.
 func trialSessions(n int, name string, effect float64, seed string) []rewardedSession {
 	lessonA := lesson("a")
 	lessonA.Epsilon, lessonA.Trial = 0.5, name
@@ -36,8 +36,8 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	return out
 }
 
-// A planned trial ends after a fixed number of rewarded picks, here 60. The chooser counts picks in open sessions, but
-// the report does not.
+// A planned trial ends after a fixed number of rewarded picks, here 60. For the chooser, picks in open sessions also
+// count, but for the report they do not.
 func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 	name := trial.PlannedName(time.Unix(900, 0), 60, "")
 	lessonA := lesson("a")
@@ -83,8 +83,9 @@ func TestPlannedTrialEndsAtPlannedPicks(t *testing.T) {
 	}
 }
 
-// A loop warning may come before the first matching lesson. The centre (the expected reward recorded at the first
-// decision) then stays the same. AnyInjected counts the later lessons, but not the warning.
+// If a loop warning comes before the first matching lesson, the session stays in the comparison. The centre (the
+// expected reward that the first decision records) does not change afterwards. AnyInjected counts the later lessons,
+// but not the warning.
 func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	treated, control := 0, 0
@@ -121,8 +122,8 @@ func TestLoopWarningKeepsSessionInComparison(t *testing.T) {
 	}
 }
 
-// Lessons fill the room (a limit in bytes) in the order of their ranks, before they are withheld at random. So a
-// withheld lesson also uses room.
+// The room is the number of bytes for all lessons in a request. Lessons use it in the order of their ranks, before some
+// of them are withheld at random, so a withheld lesson uses room as well.
 func TestDecidePicksOnlyLessonsThatFitRoom(t *testing.T) {
 	list := lessons("a", "b", "c", "d")
 	for i, size := range []int{600, 700, 500, 100} {

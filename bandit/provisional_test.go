@@ -20,7 +20,8 @@ func newOpenSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *tri
 	return a
 }
 
-// Removing the reward restores the old state.
+// A provisional reward (of a session that is still open) affects the chooser, but not the report. Dropping the reward
+// restores the state from before.
 func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -71,8 +72,8 @@ type chooserState struct {
 	n, sum  float64
 }
 
-// snapshot returns the beliefs and the baseline, which a provisional reward changes, and the measurements, which it
-// must not change.
+// snapshot returns the beliefs and the baseline, which a provisional reward changes, and the measurements, which a
+// provisional reward must not change.
 func snapshot(c *bandit.Chooser) (s chooserState) {
 	for _, action := range lessons("a", "b") {
 		s.stats = append(s.stats, c.TrialCounters().Stats(action.Arm))

@@ -11,12 +11,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// sessionWithFacts returns a session with the first request at the given hour and the given number of tools.
+// sessionWithFacts returns a session whose first request came at the given hour and offered the given number of tools.
 func sessionWithFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", StartUnix: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
-// easyMornings returns n sessions, of which 80% succeed in the morning and 40% in the evening.
+// easyMornings returns the deltas of n sessions. Of the sessions in the morning, 80% succeed, and of those in the
+// evening, 40%.
 func easyMornings(n int) (deltas [][]trial.Delta) {
 	r := seededRand("mornings")
 	for i := range n {
@@ -34,7 +35,8 @@ func easyMornings(n int) (deltas [][]trial.Delta) {
 	return deltas
 }
 
-// The facts are known before the random decision. A decision stores the prediction as the session's base.
+// A regression predicts the reward from facts that are known before the random decision. Decide stores the prediction
+// as the Base of the session.
 func TestRegressionPredictsRewardFromFacts(t *testing.T) {
 	c := bandit.New()
 	for _, ds := range easyMornings(2000) {
@@ -80,7 +82,8 @@ func TestRegressionIgnoresUninformativeFacts(t *testing.T) {
 	}
 }
 
-// Replicas add sessions in different orders, or withdraw a session and add it again.
+// The regression must be the same if a replica adds the sessions in a different order, or withdraws a session and adds
+// it again.
 func TestRegressionDoesNotDependOnOrder(t *testing.T) {
 	all := easyMornings(600)
 	one, two := bandit.New(), bandit.New()
@@ -105,7 +108,8 @@ func TestRegressionDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// A regression needs RefitEvery rewards. SetPriors drops an infinite effect.
+// With fewer than RefitEvery rewards, there is no regression. SetPriors drops a regression that contains an infinite
+// effect.
 func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 	c := bandit.New()
 	for _, ds := range easyMornings(bandit.RefitEvery - 1) {
@@ -121,7 +125,7 @@ func TestRegressionNeedsEnoughRewardsAndFiniteEffects(t *testing.T) {
 	}
 }
 
-// Stores from older versions have category sums without facts.
+// A store from an older version contains sums per category, but no facts. Baseline must still use these sums.
 func TestBaselineKeepsOlderStoreCategorySums(t *testing.T) {
 	c := bandit.New()
 	c.Add([]trial.Delta{delta("x:agent-0|gpt|m", "cn", 0, 10*trial.FixedScale), delta("x:agent-0|gpt|m", "cs", 0, 7*trial.FixedScale)})

@@ -42,8 +42,8 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// Contribution returns the chooser's residuals (reward minus expected reward), and the deltas for the trial's counters
-// that trial.Assignment.Contribution computes.
+// Contribution returns deltas for the residuals of the chooser (reward minus expected reward), and the same deltas for
+// the trial counters as trial.Assignment.Contribution.
 func TestContributionMatchesFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)
@@ -90,11 +90,12 @@ func TestContributionMatchesFormulas(t *testing.T) {
 	}
 	a.Excluded = true
 	if bandit.Contribution(&a, 1, 1) != nil {
-		t.Error("excluded session: got deltas, want none")
+		t.Error("excluded session: got at least one delta, want none")
 	}
 }
 
-// A field in the wrong scope, such as cn in an arm's scope, has no effect.
+// The beliefs do not depend on the order of the sessions or on corrections. A field in the wrong scope, such as cn in
+// the scope of an arm, has no effect.
 func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ordered, shuffled := bandit.New(), bandit.New()
@@ -142,7 +143,7 @@ func TestChooserCloneIsIndependent(t *testing.T) {
 		t.Errorf("Clone, then Add to the clone: original = %+v, clone = %+v, want an unchanged original and a lower mean in the clone", c.Posterior(lesson("in")), d.Posterior(lesson("in")))
 	}
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
-		t.Error("clone: belief about an edited lesson differs from the belief with its earlier text as the parent")
+		t.Error("clone: got different beliefs about an edited lesson and about the same lesson with the earlier text as the parent, want equal beliefs")
 	}
 	if got := c.MeanBefore(lesson("in"), 20000); !almostEqual(got, 0.01) {
 		t.Errorf("MeanBefore before the first session = %v, want the prior mean 0.01", got)

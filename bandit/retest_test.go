@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addRewardedPicks adds picks, half of which are withheld. Except for every tenth pick, injected picks succeed and
-// withheld picks fail.
+// addRewardedPicks adds picks from sessions on a model, half of them withheld. Except for every tenth pick, the session
+// succeeds if the lesson is injected and fails if it is withheld.
 func addRewardedPicks(c *bandit.Chooser, model string, picks int) {
 	for i := range picks {
 		y := float64(i % 2)
@@ -35,12 +35,12 @@ func epsilonFor(t *testing.T, cfg *bandit.Config, c *bandit.Chooser, model strin
 			return picks[0].Eps
 		}
 	}
-	t.Fatal("lesson not picked in 50 sessions")
+	t.Fatal("picks of the lesson in 50 sessions: got none, want at least one")
 	return 0
 }
 
-// Lesson a is proven on model-a. With bandit.retest, the full share is withheld in a new model's sessions until there
-// is evidence on that model.
+// Lesson a is proven on model-a. With bandit.retest, the full share of picks is withheld in sessions on a new model,
+// until there is evidence from this model.
 func TestRetestRestoresHoldoutOnNewModel(t *testing.T) {
 	for _, holdout := range []bandit.Holdout{bandit.Prove, bandit.Earn} {
 		c := bandit.New()
@@ -64,7 +64,7 @@ func TestRetestRestoresHoldoutOnNewModel(t *testing.T) {
 	}
 }
 
-// Counters from an earlier release have no models.
+// Counters from an earlier release contain no models. A lesson that they prove keeps the small holdout.
 func TestEvidenceWithoutModelsKeepsSmallHoldout(t *testing.T) {
 	c := bandit.New()
 	cfg := &bandit.Config{K: 3, Epsilon: 0.2, Retest: true}

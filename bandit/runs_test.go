@@ -120,12 +120,12 @@ func TestDecideSharedGivesMembersSamePicks(t *testing.T) {
 				before := len(a.Picks)
 				given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, unit, actions, spent)
 				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
-					t.Fatalf("member with %d picks: DecideShared = %d earlier and %d new picks, added %d picks to the unit, want at most K per turn and 2K in total, and as many added as new", spent, len(given), len(fresh), len(a.Picks)-before)
+					t.Fatalf("member with %d picks: DecideShared returned %d earlier and %d new picks, and added %d picks to the unit, want at most K per turn and 2K in total, and as many added picks as new ones", spent, len(given), len(fresh), len(a.Picks)-before)
 				}
 				spent += len(given) + len(fresh)
 				for _, p := range append(given, fresh...) {
 					if was, ok := injected[p.Slug]; ok && was != p.Injected {
-						t.Fatalf("unit %s: Injected = %v for %s in one member and %v in another", unit, was, p.Slug, p.Injected)
+						t.Fatalf("unit %s: got Injected = %v for %s in one member and %v in another, want the same in all members", unit, was, p.Slug, p.Injected)
 					}
 					injected[p.Slug] = p.Injected
 				}
@@ -139,19 +139,20 @@ func TestDecideSharedGivesMembersSamePicks(t *testing.T) {
 			seen[p.Slug] = true
 		}
 		if a.Picks != nil && a.Picks[0].Turn == a.Picks[len(a.Picks)-1].Turn && len(a.Picks) > cfg.K {
-			t.Fatalf("unit %s: Turn = %d for all %d picks, want one turn per decision", unit, a.Picks[0].Turn, len(a.Picks))
+			t.Fatalf("unit %s: got Turn = %d for all %d picks, want a later turn for the picks of a later decision", unit, a.Picks[0].Turn, len(a.Picks))
 		}
 	}
 }
 
-// A member that matches a later text of the lesson gets no pick.
+// The unit keeps the text of the lesson that matched first. A member that matches a later text of the lesson gets no
+// pick.
 func TestDecideSharedKeepsFirstLessonText(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	given, fresh := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
-		t.Errorf("edited text: DecideShared = %v and new picks %v, want none, and one pick in the unit", given, fresh)
+		t.Errorf("edited text: DecideShared = %v, new picks %v, want no pick, and still one pick in the unit", given, fresh)
 	}
 	given, _ = bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	if len(given) != 1 || given[0].Arm != "x@1" {
@@ -173,7 +174,7 @@ func TestWithheldPicksUseSharedBudget(t *testing.T) {
 	}
 }
 
-// Earlier picks are still returned.
+// If a unit has MaxShared picks, DecideShared adds no more, but still returns the earlier picks.
 func TestDecideSharedStopsAtMaxShared(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
@@ -181,7 +182,7 @@ func TestDecideSharedStopsAtMaxShared(t *testing.T) {
 		bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
 	}
 	if len(a.Matched) != bandit.MaxShared || len(a.Picks) != bandit.MaxShared {
-		t.Errorf("%d matches, %d picks, want %d each", len(a.Matched), len(a.Picks), bandit.MaxShared)
+		t.Errorf("got %d matches and %d picks in the unit, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
 	}
 	if given, _ := bandit.DecideShared(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
 		t.Errorf("at the limit: DecideShared(first lesson) = %v, want [l0]", slugs(given))

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// If one agent's lesson helps all agents in a run, randomization by session measures an effect near 0. Randomization by
-// run, with each session as an observation, gives intervals that are too narrow. docs/EXPERIMENT.md describes these
-// results.
+// If a lesson that one agent gets helps all agents in the run, randomization by session measures an effect near 0, and
+// randomization by run measures the true effect. With randomization by run, each run must be one observation, because
+// intervals with each session as an observation are too narrow. docs/EXPERIMENT.md describes these results.
 func TestRandomizationByRunIsUnbiased(t *testing.T) {
 	const simulations = 100
 	spilling := runWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}

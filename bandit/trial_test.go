@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// During the trial, the lesson is withheld in half the sessions. The trial ends when the interval has the half-width
-// Until.
+// During the trial, the lesson is withheld in half of the sessions. The trial ends as soon as the half-width of the
+// interval is at most Until.
 func TestTrialEndsAtIntervalWidth(t *testing.T) {
 	c := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}
@@ -37,7 +37,7 @@ func TestTrialEndsAtIntervalWidth(t *testing.T) {
 		}
 		c.Add(bandit.Contribution(&a, y, 1))
 	}
-	// The variance is 0.25 * (1/.5 + 1/.5) = 1, so a half-width 0.1 needs about 950 picks.
+	// The variance is 0.25 * (1/.5 + 1/.5) = 1, so a half-width of 0.1 needs about 950 picks.
 	if ended < 700 || ended > 1200 {
 		t.Errorf("trial ended after %d picks (%d in total), want 700 to 1200", ended, picks)
 	}

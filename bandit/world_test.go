@@ -11,14 +11,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// world draws sessions and rewards for lessons with known effects.
+// world simulates sessions and rewards for lessons with known effects.
 type world struct {
 	lessons []simulatedLesson
 	rng     *rand.Rand
 	matches int // mean number of matching lessons per session
 }
 
-// simulatedLesson is a lesson with a known effect. If hard is positive, it matches hard sessions more often.
+// simulatedLesson is a lesson with a known effect. If hard is positive, the lesson matches hard sessions more often.
 type simulatedLesson struct {
 	bandit.Action
 	effect, hard float64
@@ -31,7 +31,7 @@ func seededRand(text string) *rand.Rand {
 }
 
 // newWorld returns a world in which a third of the lessons help, a third harm, and a third have no effect. If contrary
-// is true, raw success rates have the wrong sign, because the helpful lessons match hard sessions.
+// is true, the helpful lessons match hard sessions, so a comparison of raw success rates gives the wrong sign.
 func newWorld(n int, contrary bool, seed string) *world {
 	w := &world{rng: seededRand(seed), matches: 3}
 	for j := range n {
@@ -62,7 +62,7 @@ func (w *world) drawSession() (baseRate float64, matched []int) {
 	return min(max(0.5-0.15*d, 0.15), 0.85), matched
 }
 
-// successRate returns the session's success rate with the injected lessons.
+// successRate returns the success rate of a session with the injected lessons.
 func (w *world) successRate(baseRate float64, ps []trial.Pick, bySlug map[string]int) float64 {
 	for _, p := range ps {
 		if p.Injected {

@@ -7,7 +7,7 @@ import (
 	"precept/distill"
 )
 
-// editCall returns an edit. An empty message means that the edit succeeded.
+// editCall returns a call that edits a file and fails with the message, or succeeds if the message is empty.
 func editCall(file, message string) event {
 	if message == "" {
 		message = "The file was updated."
@@ -22,8 +22,8 @@ func storeSessions(f *fixture, name string, n int, events ...event) {
 	}
 }
 
-// The distiller compares sessions that followed the advice with sessions that did not. If there are too few of the
-// latter, the lesson is proposed.
+// The distiller compares sessions that followed the advice of a lesson with sessions that did not. It does not propose
+// a lesson without a benefit, unless there are too few sessions of the second kind to compare with.
 func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")
@@ -59,7 +59,8 @@ func TestAdviceWithoutBenefitIsNotProposed(t *testing.T) {
 	}
 }
 
-// Coding agents word the errors of their edit tools differently.
+// The edit tools of different coding agents report the same kind of error in different words. The kind determines the
+// lesson.
 func TestEditErrorKindSelectsLesson(t *testing.T) {
 	for refusal, slug := range map[string]string{
 		"Error: String to replace not found in file.":                                    "copy-the-text-to-replace-exactly-from-the-file",
@@ -87,7 +88,7 @@ func TestEditErrorKindSelectsLesson(t *testing.T) {
 	}
 }
 
-// In these cases, the session does not show why a call worked, or no call worked at all.
+// In these cases, the session does not show why a call succeeded, or no call succeeded at all.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{

@@ -11,7 +11,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// This test stores sessions and lessons on disk. The other tests keep them in memory.
+// The other tests keep sessions and lessons in memory. This test stores them on disk, and compares the results.
 func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	onDisk := func(f *fixture) *fixture {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: f.clock})

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The lesson describes the accepted value's form, such as "a list", and must not contain the value.
+// The lesson describes the form of the value that was accepted, such as "a list". It must not contain the value itself.
 func TestLessonNamesAcceptedForm(t *testing.T) {
 	for _, tc := range []struct{ name, from, to, form string }{
 		{"digits for a word", `"four"`, `"4"`, "a-whole-number"},

@@ -9,14 +9,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// callerSession is a session by a caller. The credential identifies the caller.
+// callerSession is a session by a caller, who is identified by a credential.
 type callerSession struct {
 	caller string
 	events []event
 }
 
-// gateState proposes the draft once for each session, and returns the lesson's state. If the lesson waits for approval,
-// it also returns the reason. If the draft was refused, the results are "refused" and the refusals.
+// gateState proposes the draft once for each session. It returns the state of the lesson, and if the lesson waits for
+// approval, the reason. If the draft was refused, it returns "refused" and the refusals.
 func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson.State, string) {
 	t.Helper()
 	f := newFixture(t)
@@ -39,7 +39,7 @@ func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson
 	return list[0].State, why
 }
 
-// draftWithAdvice returns a draft about a failed deployment. The slug comes from the title.
+// draftWithAdvice returns a draft of a lesson about a failed deployment, with a slug that is derived from the title.
 func draftWithAdvice(title string, advice ...string) distill.Draft {
 	slug := lesson.Slugify(strings.TrimSpace(title), 60)
 	if len(slug) < 2 {
@@ -48,7 +48,8 @@ func draftWithAdvice(title string, advice ...string) distill.Draft {
 	return distill.Draft{Slug: "x-" + slug, Title: title, Applies: "A deployment fails.", Advice: advice, Errors: []string{"deployment has failed"}, Outcome: "mixed"}
 }
 
-// One caller can send any number of sessions, so even thirty sessions by one caller start no trial.
+// A trial needs sessions by two callers. A single caller can send any number of sessions, so even thirty sessions by
+// one caller start no trial.
 func TestTrialNeedsTwoCallers(t *testing.T) {
 	honest := draftWithAdvice("Migrate the schema ahead of the suite.", "The suite reads the new columns.")
 	session := func(caller string) callerSession {
@@ -69,7 +70,8 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 	}
 }
 
-// The lessons have the same slug, but the second caller's advice does not confirm the first caller's.
+// The drafts of the two callers have the same slug but different advice, so the second draft does not confirm the
+// first.
 func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	f := newFixture(t)
 	answers := judgeByText{}
@@ -88,8 +90,8 @@ func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	}
 }
 
-// The agent or the user states the advice before a tool returns text about the same subject, so no tool dictated the
-// advice.
+// In each session, the agent or the user gives the advice before any tool output mentions the subject. The advice
+// therefore does not come from a tool, and a trial starts.
 func TestHonestAdviceStartsTrial(t *testing.T) {
 	for _, tc := range []struct {
 		title, advice string

@@ -16,14 +16,14 @@ func failedCall(tool, args, message string) event {
 
 func acceptedCall(tool, args string) event { return call(tool, args, `{"ok":true}`) }
 
-// bashCall returns a call to the bash tool. The call's result is the output and the exit code.
+// bashCall returns a call to the bash tool, whose result consists of the output and the exit code.
 func bashCall(command, output string, code int) event {
 	args, _ := json.Marshal(map[string]string{"command": command})
 	return call("bash", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// In each case, the agent gets rid of an error by skipping a check or discarding work. The lesson, if there is one,
-// must advise repairing the cause instead.
+// In each case, the agent avoids an error by skipping a check or discarding work. There must be no lesson, or a lesson
+// that advises the agent to repair the cause.
 func TestHarmfulWorkaroundsAreNotAdvised(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a skipped hook", "mend-what-a-commit-hook-reports", []event{
@@ -115,7 +115,8 @@ func TestErrorsInOtherLanguagesGiveLessons(t *testing.T) {
 	})
 }
 
-// lessonCase is a session with the slug of the expected lesson, which is empty if no lesson is expected.
+// lessonCase is a session and the slug of the lesson that it should give. The slug is empty if there should be no
+// lesson.
 type lessonCase struct {
 	name, slug string
 	events     []event

@@ -27,7 +27,7 @@ func user(text string) event               { return event{message: "user: " + te
 func agent(text string) event              { return event{message: "assistant: " + text} }
 func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
 
-// fixture is a store and a bank in memory, with a clock that only tests move.
+// fixture holds a store and a bank in memory, and a clock that moves only when a test moves it.
 type fixture struct {
 	*testing.T
 	store interface {
@@ -38,7 +38,7 @@ type fixture struct {
 	storage           bank.Storage
 	bank              *bank.Bank
 	now               time.Time
-	conversationCount int // stored conversations
+	conversationCount int // number of stored conversations
 
 	agent, run, caller string // for the sessions added next
 }
@@ -102,7 +102,7 @@ func raw(v any) json.RawMessage {
 	return data
 }
 
-// runDistiller runs the distiller once. Each change edits the options.
+// runDistiller runs the distiller once. Each function in change edits the options first.
 func (f *fixture) runDistiller(change ...func(*distill.Options)) distill.Summary {
 	f.Helper()
 	sum, err := f.tryRunDistiller(f.Context(), change...)
@@ -163,7 +163,7 @@ func (f *fixture) log() string {
 	return fmt.Sprint(events)
 }
 
-// checkEqual compares two values as printed. name labels them in the failure message.
+// checkEqual fails the test if two values are printed differently. The failure message begins with name.
 func checkEqual(t testing.TB, name string, got, want any) {
 	t.Helper()
 	if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {

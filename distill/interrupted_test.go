@@ -14,7 +14,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByText is a judge that maps session texts to judgements, and returns the first match.
+// judgeByText is a judge with one judgement for each key. It returns the judgement whose key is the text of a message
+// in the session.
 type judgeByText map[string]distill.Judgement
 
 func (judgeByText) Name() string { return "by text" }
@@ -34,8 +35,8 @@ func newDraft(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank calls beforeStep with the name of each write. If beforeStep returns an error, the write fails with that
-// error.
+// crashingBank is a bank that calls beforeStep with the name of each write. If beforeStep returns an error, the write
+// fails with the error.
 type crashingBank struct {
 	distill.Bank
 	beforeStep func(step string) error
@@ -64,7 +65,7 @@ func (c crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence
 
 var errKilled = errors.New("the process is dead")
 
-// A run is killed once at each step. The next run completes the work, and a third run changes nothing.
+// The test kills a run at each possible step. The next run must complete the work, and a third run must change nothing.
 func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	judge := judgeByText{
 		"Find hotels, one.":   {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache"), newDraft("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
@@ -73,7 +74,7 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 	}
 	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// Steps from failAt on fail; 0 means that none fails.
+			// The step failAt and all later steps fail. If failAt is 0, no step fails.
 			run := func(f *fixture, owner string, failAt int) (steps int, err error) {
 				store := f.store.(*memoryStore)
 				step := func(string) error {
@@ -120,16 +121,16 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 			}
 			want := results(complete)
 			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {
-				t.Fatalf("uninterrupted run: results = %s, want lessons in trial and quarantined lessons", all)
+				t.Fatalf("uninterrupted run: results = %s, want at least one lesson on trial and one quarantined lesson", all)
 			}
 			for killed := 1; killed <= steps; killed++ {
 				f := newFixtureWithSessions()
 				if _, err := run(f, "one", killed); !errors.Is(err, errKilled) {
 					t.Fatalf("run killed at step %d: err = %v, want %v", killed, err, errKilled)
 				}
-				if killed > 2 && killed < steps { // the dead process holds the claim on the tenant
+				if killed > 2 && killed < steps { // the killed run still has the claim on the tenant
 					if sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
-						t.Errorf("run while the claim of a run killed at step %d lasts: summary = %+v, want one tenant in Busy and Read = 0", killed, sum)
+						t.Errorf("second run before the claim of the run killed at step %d ends: summary = %+v, want one tenant in Busy and Read = 0", killed, sum)
 					}
 				}
 				f.now = f.now.Add(3 * time.Minute)
@@ -157,11 +158,11 @@ func TestRunThatLostClaimWritesNothing(t *testing.T) {
 	}
 	_, err := f.tryRunDistiller(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another distiller took over") || len(f.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("run that lost the claim: err = %v, lessons = %v, %d session notes, claimant = %s, want an error about the lease, no lesson, no note and distill:defaultanother", err, f.slugs(), len(store.sessionNotes), store.claimant)
+		t.Errorf("run that lost the claim: err = %v, lessons = %v, %d session notes, claimant = %s, want the error \"another distiller took over\", no lesson, no note, and the claimant distill:defaultanother", err, f.slugs(), len(store.sessionNotes), store.claimant)
 	}
 }
 
-// The notes that mark sessions as read are written after every 64 sessions.
+// A long run writes the notes that mark sessions as read after every 64 sessions, and not only at the end.
 func TestLongRunSavesProgress(t *testing.T) {
 	f := newFixture(t)
 	for i := range 150 {

@@ -15,7 +15,8 @@ import (
 //go:embed testdata/known.txt
 var knownOutputs string
 
-// knownOutput is a tool's output with the slug of the expected lesson, which is empty if no lesson is expected.
+// knownOutput is the output of a tool and the slug of the lesson that it should give. The slug is empty if there should
+// be no lesson.
 type knownOutput struct {
 	tool, args, text, slug string
 }
@@ -50,8 +51,8 @@ func readKnownOutputs(t *testing.T) []knownOutput {
 	return list
 }
 
-// Each known failure in known.json has an output in testdata/known.txt. The output must give the failure's lesson, and
-// the lesson's triggers must match the output's error.
+// For each known failure in known.json, there is an output in testdata/known.txt. The output must give the lesson about
+// this failure, and the triggers of the lesson must match the error in the output.
 func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	for _, o := range readKnownOutputs(t) {
 		if j := detect.Classify(o.tool, o.args, o.text, 0); j.Outcome != detect.Error {
@@ -100,7 +101,8 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 	}
 }
 
-// A failure message is not a failure if the result is long, if the exit code is 0, or if the tool may have read a file.
+// A failure message in a result does not count if the result is long, if the exit code is 0, or if the tool may have
+// printed the content of a file.
 func TestFailureMessageCountsOnlyForTheFailedCommand(t *testing.T) {
 	const message = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`

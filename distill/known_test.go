@@ -13,7 +13,7 @@ import (
 
 func signature(text string) string { return detect.Signature(text) }
 
-// failureAndFix returns two bash calls. The first is the command with the result. The second is the fix, which works.
+// failureAndFix returns two bash calls: the command, which fails with the result, and the fix, which succeeds.
 func failureAndFix(command, result, fix string) []event {
 	run := func(line, output string) event {
 		args, _ := json.Marshal(map[string]string{"command": line})
@@ -22,7 +22,8 @@ func failureAndFix(command, result, fix string) []event {
 	return []event{user("Do it."), run(command, result), run(fix, "done")}
 }
 
-// The command fails with the result, and then the fix works. slug is the expected lesson, or "" for none.
+// In each case, the command fails with the result, and then the fix succeeds. The expected lesson is slug, or none if
+// slug is empty.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	for _, tc := range []struct{ command, result, fix, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
@@ -87,7 +88,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		}
 		l := f.lessonBySlug(tc.slug).Clone()
 		if l.Outcome == "failure" {
-			t.Errorf("lesson %s has the outcome failure, although the title is an instruction", tc.slug)
+			t.Errorf("lesson %s: got the outcome failure, want a different one, because the title is an instruction", tc.slug)
 		}
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(tc.result)}}, Tenant: "default", Now: f.now}); len(hits) != 1 {
@@ -96,7 +97,8 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	}
 }
 
-// The lesson does not name the next command, git status, because git status only reads.
+// The lesson names the command that the user rejected, with the option. It does not name the next command, git status,
+// because git status only reads.
 func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	f := newFixture(t)
@@ -109,8 +111,8 @@ func TestLessonNamesRejectedCommandWithOption(t *testing.T) {
 	checkEqual(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// The agent writes no text in these sessions, so the user's correction can only mean the command before it. The lesson
-// contains an option's value only if the value is a number.
+// In these sessions, the agent writes no text, so the user's correction can only refer to the preceding command. The
+// lesson contains the value of an option only if the value is a number.
 func TestCorrectedToolCallGivesLesson(t *testing.T) {
 	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
@@ -171,7 +173,8 @@ func TestCorrectedToolCallGivesLesson(t *testing.T) {
 	}
 }
 
-// The advice must not contain a trigger, because an agent that repeats the advice would then match the lesson again.
+// The advice of a lesson must not contain one of its triggers. Otherwise a session in which the agent repeats the
+// advice would match the lesson again.
 func TestKnownFailureAdviceMatchesNoTrigger(t *testing.T) {
 	var known []struct {
 		Slug, Title string

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// wordList returns an empty list for a misspelt name, so this test compares the names in the rules with those in
-// lists.txt.
+// For a misspelt name, wordList returns an empty list instead of an error. The test therefore compares the names in the
+// rules with the names in lists.txt.
 func TestListsAndWordingsMatchTheRules(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")

@@ -17,8 +17,8 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is a store in memory. Each method first calls beforeStep with the step's name. If beforeStep returns an
-// error, the method fails with it.
+// memoryStore is a store in memory. Each method first calls beforeStep with the name of the step. If beforeStep returns
+// an error, the method fails with the error.
 type memoryStore struct {
 	beforeStep func(step string) error
 
@@ -40,7 +40,7 @@ func newMemoryStore() *memoryStore {
 	}
 }
 
-// step calls do under the lock, unless beforeStep fails.
+// step calls beforeStep, and unless this fails, calls do while it holds the lock.
 func (m *memoryStore) step(name string, do func()) error {
 	if err := m.beforeStep(name); err != nil {
 		return err

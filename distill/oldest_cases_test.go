@@ -9,7 +9,8 @@ import (
 	"precept/distill"
 )
 
-// The store holds the maximum number of kinds of failures. The kinds whose last occurrence is the oldest are removed.
+// The store already holds the maximum number of kinds of failures. A new kind replaces the kind that has not occurred
+// for the longest time.
 func TestNewFailureReplacesOldestFailure(t *testing.T) {
 	f := newFixture(t)
 	notes := map[string][]byte{}

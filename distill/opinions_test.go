@@ -9,7 +9,8 @@ import (
 	"precept/internal/sample"
 )
 
-// Only the newest opinion of a session counts, and a dry run counts nothing.
+// Opinions are counted for each text of a lesson. Only the newest opinion from a session counts, and a dry run does not
+// change the counts.
 func TestOpinionsAreCountedByLessonText(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")

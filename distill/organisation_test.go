@@ -12,7 +12,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonText returns the lessons about a call that fails with the message and succeeds with one more parameter.
+// lessonText returns the text of the lessons from sessions in which a call fails with the message, and then succeeds
+// with one more parameter.
 func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	f := newFixture(t)
@@ -28,7 +29,8 @@ func lessonText(t *testing.T, tenants int, message string) string {
 	return text
 }
 
-// With several tenants, lessons contain only public words.
+// In a store with one tenant, lessons may quote the words of the organisation. In a store with several tenants, lessons
+// contain only public words.
 func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 	for _, tc := range []struct{ message, quote string }{
 		{"the release train is locked by another job", "the release train is locked by another job"},
@@ -63,8 +65,8 @@ func TestOnlySingleTenantLessonsQuoteOrganisationVocabulary(t *testing.T) {
 	}
 }
 
-// Lessons never contain secrets and personal data, even in a store with one tenant, where they quote the organisation's
-// words.
+// Lessons never contain secrets or personal data, not even in a store with one tenant, where they may quote the words
+// of the organisation.
 func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 	for _, tc := range []struct{ message, private string }{
 		{"the release train is locked by Maria Gonzalez", "Maria Gonzalez"},
@@ -106,7 +108,7 @@ func TestLessonsOmitSecretsAndPersonalData(t *testing.T) {
 	}
 }
 
-// A word found in only one session may be a customer's name.
+// The lesson omits a word that occurs in only one session, because it may be the name of a customer.
 func TestLessonOmitsWordSeenInOneSession(t *testing.T) {
 	for _, tc := range []struct {
 		systems []string
@@ -159,14 +161,14 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 			f.runDistiller()
 			found := slices.ContainsFunc(f.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, tc.want) })
 			if found != (tenants == 0) {
-				t.Errorf("%s, %d further tenants: a lesson contains %q: %v, want %v; lessons = %v", name, tenants, tc.want, found, tenants == 0, f.slugs())
+				t.Errorf("%s, store with %d more tenants: a lesson contains %q: got %v, want %v; lessons = %v", name, tenants, tc.want, found, tenants == 0, f.slugs())
 			}
 		}
 	}
 }
 
-// The draft is made while the store has one tenant, but the bank is full. When the bank accepts lessons again, the
-// store has a second tenant.
+// While the store has one tenant, the distiller makes a draft, but the bank is full. When the bank accepts lessons
+// again, there is a second tenant, so the lesson must contain only public words.
 func TestLessonAfterSecondTenantHasPublicWordsOnly(t *testing.T) {
 	f := newFixture(t)
 	events := []event{user("Ship it."), failedCall("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCall("ship_change", `{"change":"C","window":"next"}`)}
@@ -185,7 +187,7 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 	return bank.Result{}, bank.ErrTooMany
 }
 
-// The lesson omits the values in a call's arguments, including nested values.
+// The lesson contains no value from the arguments of a call, not even a nested value.
 func TestLessonOmitsCallValues(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("Find it."), failedCall("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
@@ -193,12 +195,12 @@ func TestLessonOmitsCallValues(t *testing.T) {
 	f.runDistiller()
 	l := f.lessonBySlug("give-region-to-find-titles")
 	if strings.Contains(l.Raw, "zorvex") || strings.Contains(l.Raw, "gloomy") || !strings.Contains(l.Body, "titles need a region") {
-		t.Errorf("lesson:\n%s\nwant \"titles need a region\" and neither zorvex nor gloomy", l.Raw)
+		t.Errorf("lesson:\n%s\nwant a lesson that contains \"titles need a region\", but neither zorvex nor gloomy", l.Raw)
 	}
 }
 
-// The parameter for the offered value is inside a list. If the next call uses a value that the error does not offer,
-// there is no lesson.
+// If the error offers values and the next call succeeds with one of them, the lesson names this value. Here, the
+// parameter for the value is inside a list. If the next call uses a different value, there is no lesson.
 func TestLessonTakesValueFromError(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {

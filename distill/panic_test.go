@@ -17,7 +17,7 @@ func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson)
 	panic("The secret of this session.")
 }
 
-// The judge panics with a text from the session. The reported error must not contain the text.
+// The judge panics with words from the session as the value. The reported error must not contain these words.
 func TestJudgePanicFailsSessionAndHidesText(t *testing.T) {
 	f := newFixture(t)
 	id := f.addSession("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))

@@ -10,7 +10,8 @@ import (
 	"precept/distill"
 )
 
-// The parallel run has up to four open requests, and gets the second answer before the first.
+// The parallel run has up to four requests without an answer at a time, and receives the answers in a different order.
+// The result must still equal the result of a sequential run.
 func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		f := newFixture(t)
@@ -60,13 +61,14 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	one, want, _ := run(1)
 	four, got, maxOpen := run(4)
 	if maxOpen != 4 || one.Judged != 12 {
-		t.Errorf("parallel run: at most %d open requests, want 4; sequential run: summary = %+v, want Judged = 12", maxOpen, one)
+		t.Errorf("largest number of open requests in the parallel run: got %d, want 4; sequential run: got summary %+v, want Judged = 12", maxOpen, one)
 	}
 	checkEqual(t, "lessons from the parallel run", got, want)
 	checkEqual(t, "the parallel run's summary", four, one)
 }
 
-// When the budget is spent, the answers to open requests are kept.
+// When the budget is spent, the run sends no more requests, but uses the answers to the open requests. After a status
+// 401, the run ends with an error.
 func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	f := newFixture(t)
 	for i := range 20 {
@@ -78,7 +80,7 @@ func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	capped := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
 	sum, _, err := runJudge(t, f, s, capped)
 	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.requests) != 2*sum.Judged {
-		t.Errorf("run: summary = %+v, err = %v, %d requests, want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests per judged session", sum, err, len(s.requests))
+		t.Errorf("run: summary = %+v, err = %v, %d requests, want no error, a reason in Stopped, at most 28,000 tokens, and exactly 2,000 tokens and 2 requests per judged session", sum, err, len(s.requests))
 	}
 	before := sum.Judged
 	if sum, _, err = runJudge(t, f, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.requests) != 40 {
@@ -96,11 +98,11 @@ func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 		return 200, nil, validJudge("success", noLessons)(a)
 	}}
 	if sum, _, err = runJudge(t, f, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
-		t.Errorf(`run with a 401: summary = %+v, err = %v, want Judged <= 5 and an error with "distill.api_key"`, sum, err)
+		t.Errorf(`run in which the judge answers 401: summary = %+v, err = %v, want Judged <= 5 and an error with "distill.api_key"`, sum, err)
 	}
 }
 
-// The budget ends the run even if the server reports no token counts, or impossible ones.
+// The budget ends the run even if the server reports no numbers of tokens or impossible numbers.
 func TestBudgetLimitsRunWithoutPlausibleUsage(t *testing.T) {
 	answer := validJudge("success", noLessons)
 	for name, usage := range map[string]string{

@@ -2,12 +2,13 @@ package distill_test
 
 import "testing"
 
-// rejectedCommand returns a bash call that the user did not allow.
+// rejectedCommand returns a bash call that the user rejected.
 func rejectedCommand(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }
 
-// Lessons contain no private words, such as the project's names for programs, targets and values.
+// The user rejects a command or corrects the agent. The lesson must contain no private words, such as a project's own
+// names for programs, targets and values.
 func TestUserRejectionsAndCorrectionsGiveLessons(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a correction from npm to pnpm", "use-pnpm-instead-of-npm", []event{

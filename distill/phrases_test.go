@@ -34,7 +34,8 @@ func phrasesReply(phrases ...string) reply {
 	return reply{200, "", string(body)}
 }
 
-// A phrase is unusable if it is known, too short, too long or too common, or contains a path or an address.
+// AskPhrases drops a phrase that the lesson already has, that is too short, too long or too common, or that contains a
+// path or an address.
 func TestAskPhrasesDropsUnusablePhrases(t *testing.T) {
 	s := &fakeTransport{replies: []reply{phrasesReply(
 		"Call the endpoint purchases", "rename the endpoint", "endpoint", "error", "move /srv/app/routes now", "mail ann@example.org about endpoints",

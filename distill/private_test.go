@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// draftReasons returns, for each advice, why a draft with that advice is refused, or "" if it is accepted. The sessions
-// contain names of people.
+// draftReasons returns for each advice the reason why a draft with this advice is refused, or "" if the draft is
+// accepted. The sessions contain the names of people.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	f := newFixture(t)
@@ -96,12 +96,12 @@ func TestDraftWithSessionDataIsRefused(t *testing.T) {
 	}
 	for i, reason := range draftReasons(t, advice) {
 		if want := cases[i].why; (want == "") != (reason == "") || !strings.Contains(reason, want) {
-			t.Errorf("draft %q: reason = %q, want %q, where an empty reason means not refused", cases[i].advice, reason, want)
+			t.Errorf("draft %q: reason for the refusal = %q, want %q (if empty: no refusal)", cases[i].advice, reason, want)
 		}
 	}
 }
 
-// The draft keeps the other triggers.
+// If one of the triggers contains a person's name, the draft loses only this trigger.
 func TestTriggerWithPersonalNameIsDropped(t *testing.T) {
 	f := newFixture(t)
 	storeSessionWithBlock(f)

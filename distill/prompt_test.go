@@ -7,7 +7,8 @@ import (
 	"precept/distill"
 )
 
-// sessionInPrompt returns the session's text in the judge's first request.
+// sessionInPrompt stores a session with the events, and returns the part of the first prompt for the judge that
+// describes this session.
 func sessionInPrompt(t *testing.T, events ...event) string {
 	t.Helper()
 	f := newFixture(t)
@@ -24,7 +25,8 @@ func sessionInPrompt(t *testing.T, events ...event) string {
 	return run
 }
 
-// The end tag </run> must not end the session in the prompt.
+// The prompt puts the session between the tags <run> and </run>. A </run> in the session's own text must not end this
+// part.
 func TestPromptContainsMessagesCallsAndResults(t *testing.T) {
 	run := sessionInPrompt(t,
 		event{message: "system: SYSTEM-PROMPT"},
@@ -45,7 +47,7 @@ func TestPromptContainsMessagesCallsAndResults(t *testing.T) {
 	}
 }
 
-// Long messages and long sessions are cut.
+// The prompt omits the middle of a long message and of a long session.
 func TestPromptCutsLongTextInTheMiddle(t *testing.T) {
 	long := "BEGIN" + strings.Repeat("ü", 20_000) + "END"
 	run := sessionInPrompt(t, user(long), call("bash", `{"command":"`+long+`"}`, long))
@@ -62,7 +64,8 @@ func TestPromptCutsLongTextInTheMiddle(t *testing.T) {
 	}
 }
 
-// The outcome limits how many lessons there can be. An unknown outcome fails the session.
+// The distiller drops incomplete drafts, and drafts beyond the number that the outcome permits. If the outcome is
+// unknown, the session counts as failed.
 func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 	one := func(title string) string {
 		return `{"title":"` + title + `","applies_when":"it is run","advice":["Do it."],"error_patterns":["no such bench ` + title + `"],"keywords":[]}`

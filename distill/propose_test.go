@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-// injected returns the entries for lessons that a session got.
+// injected returns the entries that a stored session has for its injected lessons.
 func injected(slugs ...string) (list []sample.Lesson) {
 	for _, s := range slugs {
 		list = append(list, sample.Lesson{Slug: s, State: "injected"})
@@ -19,7 +19,7 @@ func injected(slugs ...string) (list []sample.Lesson) {
 	return list
 }
 
-// proposeDrafts runs the distiller once for each draft, with a separate session.
+// proposeDrafts runs the distiller once for each draft. Each run reads one new session.
 func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
 	f.Helper()
 	for i, d := range drafts {
@@ -30,7 +30,7 @@ func proposeDrafts(f *fixture, drafts []distill.Draft, change ...func(*distill.O
 	return sums
 }
 
-// The case names say how much the second draft shares with the first.
+// The name of each case says what the second draft has in common with the first.
 func TestOnlySimilarDraftsAreMerged(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := newDraft("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
@@ -57,7 +57,7 @@ func TestOnlySimilarDraftsAreMerged(t *testing.T) {
 		one := with(first, func(d *distill.Draft) { d.Tools = tc.second.Tools })
 		sum := proposeDrafts(f, []distill.Draft{one, tc.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != tc.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v, and proposed if not", tc.name, sum, f.slugs(), tc.merged)
+			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v (if false: proposed)", tc.name, sum, f.slugs(), tc.merged)
 		}
 		if tc.merged {
 			checkEqual(t, tc.name+": MergedInto", sum.MergedInto, []string{first.Slug})
@@ -68,7 +68,7 @@ func TestOnlySimilarDraftsAreMerged(t *testing.T) {
 	}
 }
 
-// A lesson lists at most 50 sessions.
+// A lesson lists at most 50 sessions as evidence, but Support counts all sessions.
 func TestSupportCountsEachSessionOnce(t *testing.T) {
 	for name, judge := range map[string]distill.Judge{"rules": nil, "model": constantJudge{newDraft("warm-the-cache", "cold cache")}} {
 		f := newFixture(t)
@@ -103,7 +103,7 @@ func (j constantJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson
 	return distill.Judgement{Drafts: []distill.Draft{j.draft}}, nil
 }
 
-// A lesson with the same triggers and the opposite outcome contradicts the draft.
+// A draft contradicts a lesson that has the same triggers and the opposite outcome. The summary names this lesson.
 func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 	for _, active := range []bool{false, true} {
 		f := newFixture(t)
@@ -124,8 +124,8 @@ func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 	}
 }
 
-// A rejected or archived lesson is not proposed to the same tenant again, but a different tenant gets the draft. A
-// draft that equals an approved lesson is merged into that lesson.
+// A draft that equals a rejected or archived lesson is not proposed to the same tenant again, but is proposed to a
+// different tenant. A draft that equals an approved lesson is merged into this lesson.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	const archived = "a lesson with the same advice is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
@@ -173,7 +173,8 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	}
 }
 
-// Two sessions in one run do not start a trial, and a paused lesson stays paused.
+// A trial starts after sessions by two callers. Two sessions in one run are not enough, and a paused lesson stays
+// paused.
 func TestSessionsByTwoCallersStartATrial(t *testing.T) {
 	type origin struct{ caller, task, run string }
 	for name, tc := range map[string]struct {
@@ -229,7 +230,7 @@ func TestTriggerThatMatchesManyProgramsIsDropped(t *testing.T) {
 	}
 }
 
-// A summary lists at most 500 drafts.
+// A dry run changes neither lessons nor notes. Its summary lists at most 500 drafts.
 func TestDryRunOnlyReportsDrafts(t *testing.T) {
 	f := newFixture(t)
 	proposeDrafts(f, []distill.Draft{newDraft("warm-the-cache", "cold cache")})

@@ -9,8 +9,8 @@ import (
 	"precept/inject/bank"
 )
 
-// The bank accepts a limited number of proposals per hour. Drafts by the rules are kept in notes until then, but a
-// model must judge the session again.
+// The bank accepts a limited number of proposals per hour. Drafts that the rules made are kept in notes until the bank
+// accepts them. For drafts by a model, the model must judge the session again.
 func TestProposalsAboveQuotaAreMadeLater(t *testing.T) {
 	addSessions := func(f *fixture) {
 		for i, form := range []string{"stars", "rooms", "floor", "beds"} {

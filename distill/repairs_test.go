@@ -93,7 +93,7 @@ func TestTransientOrUnspecificErrorsGiveNoLesson(t *testing.T) {
 	}
 }
 
-// The cases with a lesson are just within a rule's limit, the other cases just beyond.
+// Each case with a lesson is just within the limit of a rule, and each case without a lesson is just beyond the limit.
 func TestRepairRulesHaveLimits(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"second lookup for the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{

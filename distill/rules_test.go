@@ -14,7 +14,7 @@ type ruleCase struct {
 	events   []event
 	slug     string   // "" means no lesson
 	contains []string // substrings of the title or the body
-	matches  string   // error in another session that the lesson matches
+	matches  string   // error in a later session, which the lesson must match
 }
 
 func TestRulesGiveTheExpectedLesson(t *testing.T) {
@@ -274,7 +274,7 @@ func firstTool(events []event) string {
 	return ""
 }
 
-// The lesson text does not change, so an approval stays valid.
+// More sessions with the same error do not change the text of the lesson, so an approval stays valid.
 func TestSameErrorInManySessionsGivesOneLesson(t *testing.T) {
 	f := newFixture(t)
 	var hash string
@@ -294,7 +294,7 @@ func TestSameErrorInManySessionsGivesOneLesson(t *testing.T) {
 	}
 	checkEqual(t, "lessons", f.slugs(), []string{"read-a-file-before-editing-it"})
 	if n := len(f.lessonBySlug("read-a-file-before-editing-it").Evidence); n < 2 || n > 50 {
-		t.Errorf("lesson has %d evidence entries, want 2 to 50", n)
+		t.Errorf("evidence entries of the lesson: got %d, want 2 to 50", n)
 	}
 	second := f.runDistiller()
 	checkEqual(t, "run without new sessions: Read, Unchanged, Judged, Candidates", []int{second.Read, second.Unchanged, second.Judged, second.Candidates}, []int{120, 120, 0, 0})
@@ -333,7 +333,8 @@ func TestRejectedLessonIsNotProposedAgain(t *testing.T) {
 	}
 }
 
-// The second caller's session may be read in the same run or in a later run.
+// With Auto, a trial starts at the session of the second caller, whether the same run reads this session or a later
+// one.
 func TestAutoStartsTrialAtSecondCaller(t *testing.T) {
 	addSession := func(f *fixture, caller string) {
 		f.caller = caller
@@ -396,7 +397,7 @@ func TestTenantsLearnSeparately(t *testing.T) {
 	f.runDistiller()
 	list := f.lessons()
 	if len(list) != 2 || list[0].Scope.Tenant == list[1].Scope.Tenant || len(list[0].Evidence) != 1 {
-		t.Errorf("lessons = %v, want one per tenant, the first with evidence from one session", f.slugs())
+		t.Errorf("lessons = %v, want one lesson per tenant, and evidence from only one session in the first", f.slugs())
 	}
 }
 

@@ -17,7 +17,8 @@ import (
 	"precept/internal/session"
 )
 
-// recordingJudge proposes nothing. It records the name and agent of each session, and how many lessons the session got.
+// recordingJudge is a judge that proposes nothing. It records the name and the agent of each session, and how many
+// lessons were injected.
 type recordingJudge struct{ sessions []string }
 
 func (*recordingJudge) Name() string { return "recording" }
@@ -32,8 +33,8 @@ func unhex(s string) (out []byte) {
 	return out
 }
 
-// Options can limit a run to sessions after a time, or to closed sessions. Options.Progress also counts sessions
-// without content, but Summary.Read does not.
+// A run judges only sessions that have changed. Options can also limit it to sessions after a time, or to closed
+// sessions. Options.Progress counts sessions without content, whereas Summary.Read does not.
 func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
@@ -86,7 +87,7 @@ func TestRunJudgesOnlyChangedSessions(t *testing.T) {
 	checkEqual(t, "sessions judged after notes became unreadable", judged, "one of writer with 1, two of writer with 0, late of writer with 0")
 }
 
-// The tokens in each answer are counted before the next request.
+// The tokens of each answer are subtracted from the budget before the next request, whichever tenant it is for.
 func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 	for name, tc := range map[string]struct {
 		budget distill.Budget
@@ -106,7 +107,7 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 		}
 		sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, tc.budget })
 		if sum.Judged != tc.judged || !strings.HasPrefix(sum.Stopped, tc.reason) || (sum.Stopped == "") != (tc.reason == "") || sum.Tokens != int64(15*tc.judged) {
-			t.Errorf("%s: summary = %+v, want Judged = %d, Tokens = %d, and Stopped empty or with prefix %q", name, sum, tc.judged, 15*tc.judged, tc.reason)
+			t.Errorf("%s: summary = %+v, want Judged = %d, Tokens = %d, and Stopped with the prefix %q (if empty: Stopped empty)", name, sum, tc.judged, 15*tc.judged, tc.reason)
 		}
 	}
 }
@@ -124,7 +125,8 @@ func TestRunReadsOnlySelectedTenants(t *testing.T) {
 	checkEqual(t, "Judged by a later run over all tenants", f.runDistiller(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
 }
 
-// The session continues after each of four runs, so each run judges it again.
+// The session continues after each of four runs, so each run judges the session again. The lesson must still count it
+// only once.
 func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	failing := func(n int) event {
 		return call("change_order", fmt.Sprintf(`{"order_id":"W7781%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
@@ -142,7 +144,7 @@ func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	}
 }
 
-// panickingBank panics if the lesson is break-the-bank.
+// panickingBank is a bank that panics when the lesson break-the-bank is proposed.
 type panickingBank struct{ distill.Bank }
 
 func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
@@ -152,7 +154,8 @@ func (b panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 	return b.Bank.Propose(ctx, p)
 }
 
-// The run ends when the judge fails on three sessions in a row, or on all sessions. In a pattern, ! is a failure.
+// A run ends with an error if the judge fails on three sessions in a row or on all sessions, and otherwise continues.
+// In a pattern, each character is a session, and ! means that the judge fails.
 func TestRunContinuesAfterFailedSession(t *testing.T) {
 	f := newFixture(t)
 	judge := judgeByText{"Task 1": {Drafts: []distill.Draft{newDraft("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}}
@@ -173,12 +176,12 @@ func TestRunContinuesAfterFailedSession(t *testing.T) {
 		}
 		sum, err := f.tryRunDistiller(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
-			t.Errorf("failures %s: summary = %+v, err = %v, want an error: %v, or else Failed = %d", pattern, sum, err, fails, strings.Count(pattern, "!"))
+			t.Errorf("failures %s: summary = %+v, err = %v, want an error: %v (if false: no error and Failed = %d)", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
 	}
 }
 
-// slowJudge exceeds the time limit in the n-th judgement if the n-th character of the pattern is "!".
+// slowJudge is a judge that exceeds the time limit on session n if character n of the pattern is "!".
 type slowJudge struct {
 	pattern string
 	judged  int
@@ -194,8 +197,8 @@ func (j *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (
 	return distill.Judgement{}, nil
 }
 
-// During a turn, the store already has the row, but gets the exchange only after the reply. A run in between must not
-// mark the turn as read.
+// At the start of a turn, the store gets the session's row, and after the reply, the exchange. A run that reads the
+// store in between must not mark the turn as read.
 func TestRunReadsExchangeStoredAfterRow(t *testing.T) {
 	for name, closed := range map[string]bool{"open session": false, "continued after the close": true} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +230,7 @@ func TestRunReadsExchangeStoredAfterRow(t *testing.T) {
 			checkEqual(t, "Judged after the second turn", judged(), 1)
 			checkEqual(t, "Judged without a further turn", judged(), 0)
 
-			// A failed turn adds no reply to the row. The settlement shows that the store has the exchange.
+			// A failed turn adds no reply to the row. Only the settlement shows that the store has the exchange.
 			write(3, `{"turns":3,"replies":2}`)
 			checkEqual(t, "Judged during the third turn", judged(), 0)
 			write(3, `{"turns":3,"replies":2}`, exchange(3))

@@ -10,13 +10,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// argvCall returns a call whose command is a list of arguments.
+// argvCall returns a call to a tool that takes the command as a list of arguments.
 func argvCall(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// In a lesson, the command has no wrappers, redirections or directory changes.
+// A lesson names only the main command of a shell line, without wrappers, redirections and changes of the directory.
 func TestLessonNamesMainCommandInLine(t *testing.T) {
 	checkLessons(t, []lessonCase{
 		{"a further option", "run-cargo-build-with-offline", []event{bashCall("cargo build", "error: network access failed for the registry index", 101), bashCall("cargo build --offline", "ok", 0)}},
@@ -45,7 +45,8 @@ func TestLessonNamesMainCommandInLine(t *testing.T) {
 	})
 }
 
-// Wrappers are time, nohup and sudo. Installers and redirections do not change the lesson, either.
+// A wrapper (time, nohup or sudo), a redirection, or the program that runs an installer does not change which lesson
+// there is.
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
 	notFound := func(object string) string { return "error: the " + object + " was not found for this command" }
@@ -70,7 +71,7 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	})
 }
 
-// The private words are invented, and occur in values, names, paths and errors.
+// The test invents private words and uses them in values, names, paths and errors. No lesson may contain one.
 func TestLessonsOmitPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }

@@ -6,7 +6,7 @@ import (
 	"unicode/utf8"
 )
 
-// Each é is two bytes long, so the limit of 100 bytes may be inside a letter.
+// Each é is two bytes long, so the limit of 100 bytes can fall inside a letter. shorten must not cut a letter into two.
 func TestShortenedTextsKeepWholeLetters(t *testing.T) {
 	for prefixLen := range 2 {
 		text := strings.Repeat("a", prefixLen) + strings.Repeat("é", 200)

@@ -8,8 +8,8 @@ import (
 	"precept/distill"
 )
 
-// newNonsenseJudge returns a judge that has no usable answer about sessions with the word nonsense. unusable counts the
-// requests about these sessions, and usable counts all other requests.
+// newNonsenseJudge returns a judge that gives unusable answers about sessions with the word nonsense. The counter
+// unusable has the number of requests about these sessions, and usable the number of all other requests.
 func newNonsenseJudge() (s *scriptedJudge, unusable, usable *int) {
 	unusable, usable = new(int), new(int)
 	valid := validJudge("success", goodLesson)
@@ -23,8 +23,9 @@ func newNonsenseJudge() (s *scriptedJudge, unusable, usable *int) {
 	}}, unusable, usable
 }
 
-// Twelve unusable answers use up the first budget, so the second run asks about five other sessions first. Three
-// unusable answers set a session aside (the judge is not asked about it) until the session continues.
+// In the first run, twelve unusable answers use up the budget. The second run therefore first asks about the five
+// sessions that the first run did not reach. After three unusable answers, a session is set aside: the judge is not
+// asked about it until the session continues.
 func TestSessionsWithoutUsableAnswerAreJudgedLast(t *testing.T) {
 	f := newFixture(t)
 	for i := range 12 {
@@ -59,8 +60,8 @@ func TestSessionsWithoutUsableAnswerAreJudgedLast(t *testing.T) {
 	checkEqual(t, "Failed and SetAside after a new turn in one session", []int{sum.Failed, sum.SetAside}, []int{1, 11})
 }
 
-// The first tenant's sessions alone would use up the budget. The run also asks about the sessions of the other two
-// tenants, and then spends the rest on the first tenant.
+// The sessions of the first tenant alone would use up the budget. The run must still ask about the sessions of the
+// other two tenants, and spend only the rest on the first tenant.
 func TestTenantsShareTheRunBudget(t *testing.T) {
 	f := newFixture(t)
 	for i := range 30 {

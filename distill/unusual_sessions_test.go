@@ -58,8 +58,8 @@ func TestSessionWithEmptyParameterNameIsRead(t *testing.T) {
 	}
 }
 
-// A known failure gives a lesson if it occurs twice (in one session or in two), or if the call succeeds within the next
-// ten calls.
+// A known failure gives a lesson only if it occurs twice, in one session or in two, or if the call succeeds within the
+// next ten calls.
 func TestKnownFailureNeedsSecondOccurrenceOrSuccess(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"
 	failure := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// The test writes testdata/wordings.txt if PRECEPT_GOLDEN is 1.
+// If PRECEPT_GOLDEN is 1, the test writes the golden file testdata/wordings.txt instead of comparing the lessons with
+// the file.
 func TestLessonTextsMatchGoldenFile(t *testing.T) {
 	const layout = "the layout engine is missing, nothing was written"
 	f := newFixture(t)
@@ -73,7 +74,7 @@ func TestLessonTextsMatchGoldenFile(t *testing.T) {
 		for _, sentence := range []string{w.Title, w.Advice} {
 			pattern := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(sentence), `.+`)
 			if !regexp.MustCompile(pattern).MatchString(got.String()) {
-				t.Errorf("no lesson contains %q, the wording for kind %q in drafts.json", sentence, kind)
+				t.Errorf("sentence %q, the wording for kind %q in drafts.json: got no lesson with this sentence, want at least one", sentence, kind)
 			}
 		}
 	}

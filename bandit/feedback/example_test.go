@@ -7,7 +7,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-// Within the highest tier, each rater's latest entry counts.
+// The reward is the mean over the raters in the highest tier. If a rater sent several entries, only the latest counts.
 func ExampleReward() {
 	at := func(minute int) time.Time { return time.Date(2026, 11, 26, 9, minute, 0, 0, time.UTC) }
 	entries := []feedback.Entry{

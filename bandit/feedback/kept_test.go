@@ -21,7 +21,7 @@ func genTime() *rapid.Generator[time.Time] {
 	})
 }
 
-// Different versions with the same time have different ranks.
+// A rank orders the versions of an entry by time. Two different versions with the same time have different ranks.
 func TestRankOrdersVersionsByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		versions := rapid.SampledFrom([]string{"", "{}", "[]"})
@@ -40,7 +40,7 @@ func TestRankOrdersVersionsByTime(t *testing.T) {
 	})
 }
 
-// Neither the time zone nor the monotonic clock reading changes the bytes.
+// Equal entries have equal encodings, whatever their time zone is, and with or without a monotonic clock reading.
 func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := feedback.Entry{
@@ -73,7 +73,7 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	}
 }
 
-// The stored JSON escapes the "<" in the correction.
+// Repeats ignores the time and the hash, and recognizes the correction although the stored JSON escapes its "<".
 func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 	t.Parallel()
 	e := feedback.Entry{
@@ -106,7 +106,7 @@ func TestRepeatsIgnoresTimeAndHash(t *testing.T) {
 		change(&later)
 		later.Hash = later.ContentHash()
 		if got, want := later.Repeats(&stored), name == "time"; got != want {
-			t.Errorf("Repeats(entry with another %s) = %t, want %t", name, got, want)
+			t.Errorf("Repeats(entry with a different %s) = %t, want %t", name, got, want)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 		feedback.Sort(other)
 		for i := range set {
 			if !set[i].At.Equal(other[i].At) || set[i].ID != other[i].ID {
-				t.Fatalf("position %d: %+v and %+v for two arrival orders, want the same entry", i, set[i], other[i])
+				t.Fatalf("position %d: got %+v and %+v for two orders of arrival, want the same entry", i, set[i], other[i])
 			}
 			if i > 0 && (set[i].At.Before(set[i-1].At) || set[i].At.Equal(set[i-1].At) && set[i].ID < set[i-1].ID) {
 				t.Fatalf("%+v comes after %+v, want them ordered by time, then id", set[i], set[i-1])
@@ -129,7 +129,7 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 	})
 }
 
-// A score or a type has priority over a label.
+// A type or a label implies a score. If a post has several of these, a score or a type has priority over a label.
 func TestTypesAndLabelsHaveScores(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {
@@ -151,7 +151,8 @@ func TestTypesAndLabelsHaveScores(t *testing.T) {
 	}
 }
 
-// The error message names the two contradicting keys and the remedy.
+// If two keys of a post contradict each other, Parse refuses the post. The error names both keys and says how to
+// correct the post.
 func TestParseRefusesContradictoryPosts(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]string{

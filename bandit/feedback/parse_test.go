@@ -17,7 +17,7 @@ func TestParseReadsEachFeedbackKind(t *testing.T) {
 	for _, tc := range []struct {
 		name, body string
 		want       feedback.Post // compared except for correction and comment
-		fault      string        // text in the error; empty for no error
+		fault      string        // part of the error; empty for no error
 	}{
 		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"rejection", `{"request_id":"r","type":"rejection"}`, feedback.Post{RequestID: "r", Entry: feedback.Entry{Source: "user", Type: "rejection", Score: 0, Tier: 1}}, ""},
@@ -73,7 +73,7 @@ func TestParseReadsEachFeedbackKind(t *testing.T) {
 			posts, errs, bulk, err := feedback.Parse([]byte(tc.body))
 			if tc.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.fault) || len(posts) > 0 || bulk {
-					t.Errorf("err = %v, %d posts, bulk = %v, want an error with %q, no post and false", err, len(posts), bulk, tc.fault)
+					t.Errorf("got err = %v, %d posts, bulk = %v, want an error with %q, no post, and bulk = false", err, len(posts), bulk, tc.fault)
 				}
 				return
 			}
@@ -100,12 +100,12 @@ func TestParseBulkReportsEachInvalidEntry(t *testing.T) {
 		}
 	}
 	if posts[0].SessionID != "a" || posts[4].Entry.Score != .5 {
-		t.Errorf("posts = %+v, want session a first and score 0.5 last", posts)
+		t.Errorf("posts = %+v, want session a in the first post and score 0.5 in the last", posts)
 	}
 	largestBulk := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
 	for body, wantErr := range map[string]string{`[]`: "empty", `[{]`: "not valid JSON", `[` + largestBulk + `{}]`: "send at most"} {
 		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), wantErr) {
-			t.Errorf("%.20s: err = %v, bulk = %v, want an error with %q and true", body, err, bulk, wantErr)
+			t.Errorf("%.20s: got err = %v, bulk = %v, want an error with %q, and bulk = true", body, err, bulk, wantErr)
 		}
 	}
 	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(largestBulk, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
@@ -113,7 +113,8 @@ func TestParseBulkReportsEachInvalidEntry(t *testing.T) {
 	}
 }
 
-// A run name may be longer than an id. White space in a JSON value is removed.
+// Parse accepts fields of the maximum size, which is larger for the name of a run than for an id. It removes white
+// space in JSON values.
 func TestParseAcceptsMaximumSizeFields(t *testing.T) {
 	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
 	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`
@@ -144,7 +145,8 @@ func TestWithReceiptSetsIDTimeAndHash(t *testing.T) {
 	}
 }
 
-// Parse derives the tier from the source. Feedback from a system gets the verifier tier.
+// Parse keeps the valid fields of a post, and derives the tier from the source. Feedback from the source system gets
+// the verifier tier.
 func TestParseKeepsValidPostFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")

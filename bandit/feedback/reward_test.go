@@ -71,7 +71,7 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 		}
 		got := feedback.Reward(shuffled, tiers)
 		if got.OK != want.OK || got.Tier != want.Tier || math.Float64bits(got.Reward) != math.Float64bits(want.Reward) {
-			t.Fatalf("Reward in another order = %+v, want %+v", got, want)
+			t.Fatalf("Reward for a different order of entries = %+v, want %+v", got, want)
 		}
 		if want.OK && (want.Reward < 0 || want.Reward > 1) {
 			t.Fatalf("Reward = %+v, want a number from 0 to 1", want)
@@ -79,7 +79,8 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	})
 }
 
-// A score of 1 from a new rater in the highest tier does not lower a reward in that tier.
+// If a new rater in the highest tier gives the score 1, the reward must not decrease, if it already came from this
+// tier.
 func TestRewardIncludesNewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		entries := drawEntries(t)
@@ -89,13 +90,13 @@ func TestRewardIncludesNewRater(t *testing.T) {
 			t.Fatalf("Reward with a user entry = %+v, want tier %d", after, feedback.TierUser)
 		}
 		if before.Tier == feedback.TierUser && after.Reward < before.Reward || before.Tier != feedback.TierUser && after.Reward != 1 {
-			t.Fatalf("a new rater's score of 1 changed the reward from %+v to %+v, want no decrease, or 1 if the rater is the first user", before, after)
+			t.Fatalf("reward before and after a new rater's score of 1: got %+v and %+v, want no decrease, and 1 if the rater is the first user", before, after)
 		}
 	})
 }
 
-// Reward iterates over maps, and a floating-point sum depends on the order of the terms. Entries without a tier are
-// ignored.
+// Repeated calls of Reward must give the same result, although Reward iterates over maps and a floating-point sum
+// depends on the order of its terms. Reward ignores entries without a tier.
 func TestRewardIsDeterministic(t *testing.T) {
 	var entries []feedback.Entry
 	for i := range 12 {
@@ -109,7 +110,8 @@ func TestRewardIsDeterministic(t *testing.T) {
 	}
 }
 
-// Only entries from the highest counted tier determine the reward.
+// DecisiveIDs returns the ids of the entries that determine the reward: the latest entry of each rater in the highest
+// tier that counts.
 func TestDecisiveIDsAreLatestPerRater(t *testing.T) {
 	entries := []feedback.Entry{
 		{ID: "old", At: atSecond(1), Tier: 2, Rater: "ann"},
@@ -125,7 +127,7 @@ func TestDecisiveIDsAreLatestPerRater(t *testing.T) {
 	}
 }
 
-// A later finding about the same turn by the same rule replaces the earlier one.
+// A later finding of the same rule about the same turn gets the same id, and thus replaces the earlier finding.
 func TestNewImplicitIDNamesTurnAndRule(t *testing.T) {
 	a := feedback.NewImplicit("s", 3, feedback.TierVerifier, feedback.TypeApproval, "verify:test", atSecond(1))
 	b := feedback.NewImplicit("s", 3, feedback.TierVerifier, feedback.TypeRejection, "verify:test", atSecond(2))
@@ -152,7 +154,7 @@ func TestContentHashCoversEveryField(t *testing.T) {
 		e := base
 		change(&e)
 		if h := e.ContentHash(); seen[h] {
-			t.Errorf("change %d: entry has another entry's hash", i)
+			t.Errorf("change %d: got the hash of a different entry, want a hash that no other entry has", i)
 		} else {
 			seen[h] = true
 		}
@@ -169,8 +171,8 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	}
 }
 
-// Until a merge or a revert ends the work, all checks from a webhook count as one rater with the lowest score. A
-// person's entry has priority.
+// All checks from a webhook count as one rater, who gives the lowest of their scores. When a merge or a revert ends the
+// work, this result replaces the checks. An entry from a person has priority over both.
 func TestWorkEndReplacesChecks(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	entry := func(rater, stage string, minute int, score float64) feedback.Entry {

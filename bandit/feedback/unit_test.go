@@ -7,7 +7,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-// The limit bounds the work in a run with thousands of entries and sessions.
+// ForMembers copies at most 32 entries of a unit, to limit the work if a run has thousands of entries and sessions.
 func TestForMembersCopiesAtMost32Entries(t *testing.T) {
 	t.Parallel()
 	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "from-member", CopiedFrom: "m"}}
@@ -16,12 +16,12 @@ func TestForMembersCopiesAtMost32Entries(t *testing.T) {
 	}
 	list := feedback.ForMembers("unit", entries)
 	if len(list) != 32 || list[0].Hash != entries[2].CopyForMember("unit").Hash {
-		t.Fatalf("got %d entries, the first %+v, want the first 32 user entries", len(list), list[0])
+		t.Fatalf("ForMembers: got %d entries, beginning with %+v, want the first 32 entries from users", len(list), list[0])
 	}
 	ids := map[string]bool{}
 	for _, e := range list {
 		if ids[e.ID] = true; e.CopiedFrom != "unit" || e.Turn != 0 || e.Rater != "ann" || e.Hash != e.ContentHash() {
-			t.Errorf("copy = %+v, want CopiedFrom unit, Turn 0, rater ann and its content hash", e)
+			t.Errorf("copy = %+v, want CopiedFrom unit, Turn 0, rater ann, and the hash of the copy's content", e)
 		}
 	}
 	if len(ids) != 32 || entries[2].CopyForMember("another").ID == list[0].ID {
@@ -29,8 +29,8 @@ func TestForMembersCopiesAtMost32Entries(t *testing.T) {
 	}
 }
 
-// ForUnit copies people's feedback from all members, and implicit feedback from the first 1,024. Feedback that came
-// from the unit is not copied back.
+// ForUnit copies feedback to the unit: the feedback from people for all members, and the implicit feedback for the
+// first 1,024 members. It does not copy feedback back that came from the unit.
 func TestForUnitCopiesMemberFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
 	own := []feedback.Entry{
@@ -53,7 +53,7 @@ func TestForUnitCopiesMemberFeedbackWithoutText(t *testing.T) {
 		t.Errorf("unit entry = %+v, want %+v", byAnn, want)
 	}
 	if other := feedback.ForUnit("m2", 1, own); other[0].ID == list[0].ID || other[0].Rater != list[0].Rater {
-		t.Errorf("same entry from two members = %+v and %+v, want different ids and the same rater", other[0], list[0])
+		t.Errorf("copies of equal entries from two members = %+v and %+v, want different ids and the same rater", other[0], list[0])
 	}
 	if got := feedback.Reward(append(list, feedback.ForUnit("m2", 2, own[1:2])...), nil); got.Reward != .5 || got.Tier != feedback.TierUser {
 		t.Errorf("unit reward = %+v, want .5 in tier %d", got, feedback.TierUser)

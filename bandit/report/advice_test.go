@@ -8,7 +8,7 @@ import (
 	"precept/bandit/report"
 )
 
-// docs/EXPERIMENT.md has a row for each verdict.
+// docs/EXPERIMENT.md must have a table row with the advice for each verdict.
 func TestDocsStateAdviceForEachVerdict(t *testing.T) {
 	page, err := os.ReadFile("../../docs/EXPERIMENT.md")
 	if err != nil {
@@ -21,7 +21,7 @@ func TestDocsStateAdviceForEachVerdict(t *testing.T) {
 	}
 }
 
-// A row with the state "shown otherwise" is about an older presentation of a text that is still in use.
+// The state "shown otherwise" means that the lesson's text is still in use, but is now presented in a different way.
 func TestNextActionDependsOnStateAndVerdict(t *testing.T) {
 	for _, tc := range []struct {
 		row  report.Row
@@ -42,7 +42,7 @@ func TestNextActionDependsOnStateAndVerdict(t *testing.T) {
 	}
 }
 
-// The note explains why an effect is claimed although the interval contains 0.
+// If a verdict claims an effect although the interval contains 0, the row has a note with the reason.
 func TestVerdictWithZeroInIntervalHasNote(t *testing.T) {
 	for _, a := range report.Advices() {
 		measured := strings.HasPrefix(string(a.Verdict), "proven") || a.Verdict == report.Helps || a.Verdict == report.Harms

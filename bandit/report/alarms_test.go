@@ -10,16 +10,16 @@ import (
 	"precept/bandit/trial"
 )
 
-// Of 30 reports on 200 lessons, evaluated daily for 100 days, at most two have a false alarm. The checks find a lesson
-// that is withheld 25% more often than stated, and a lesson with rewards in 60% of the injected and 40% of the withheld
-// sessions.
+// The test evaluates 30 reports on 200 lessons daily for 100 days. At most two reports may have a false alarm. The
+// checks must find a lesson that is withheld 25% more often than recorded, and a lesson with rewards in 60% of the
+// injected sessions but only 40% of the withheld ones.
 func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 	const lessons, days, perDay, reports = 200, 100, 30, 30
 	r := seededRand("list")
 	alarms, largest := 0, 0.0
 	for report := range reports {
 		strata, logEs := make([][]trial.Stratum, lessons), make([]float64, 0, 2*lessons+2)
-		for l := range strata { // with three propensities
+		for l := range strata { // with three different probabilities of withholding
 			strata[l] = []trial.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
 		}
 		alarmed := false
@@ -38,7 +38,7 @@ func TestChecksDetectBiasWithFewFalseAlarms(t *testing.T) {
 	}
 	t.Logf("%d of %d valid reports had a false alarm; largest e-value %.0f", alarms, reports, math.Exp(largest))
 	if alarms > 2 {
-		t.Errorf("%d of %d valid reports had a false alarm, want at most 2", alarms, reports)
+		t.Errorf("valid reports with a false alarm: got %d of %d, want at most 2", alarms, reports)
 	}
 	find := func(epsFactor float64, rewarded [2]float64, logE func([]trial.Stratum) float64) bool {
 		strata := []trial.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}

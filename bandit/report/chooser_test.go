@@ -38,14 +38,15 @@ func (c fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
 }
 func (c fixedChooser) Sigma2() float64 { return c.c.Priors().RewardVariance }
 
-// constantChooser believes the same about every lesson.
+// constantChooser is a chooser that has the same belief about every lesson.
 type constantChooser struct{ belief report.Belief }
 
 func (c constantChooser) Belief(report.Lesson) report.Belief      { return c.belief }
 func (c constantChooser) BelievedAt(report.Lesson, int32) float64 { return c.belief.Mean }
 func (c constantChooser) Sigma2() float64                         { return 0.25 }
 
-// The chooser's beliefs change only the belief fields and the verdicts "likely ..." and "benched".
+// The beliefs of the chooser may change only the belief fields of a row and the verdicts "likely ..." and "benched",
+// but no measured number.
 func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.8, withheldRate: 0.5})

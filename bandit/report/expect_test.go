@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// NeedsPicks is the number of further picks (sessions for which the lesson is chosen) until a verdict is likely.
-// NeedsSessions is the number of further sessions until then.
+// NeedsPicks is the number of additional picks (sessions for which the lesson is chosen) after which a verdict is
+// likely, and NeedsSessions the number of additional sessions.
 func TestRowPredictsVerdictDate(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6})
@@ -20,7 +20,7 @@ func TestRowPredictsVerdictDate(t *testing.T) {
 	}
 	day := noon.AddDate(0, 0, int(*r.Weeks*7)).Format("2006-01-02")
 	if next := noon.AddDate(0, 0, int(*r.Weeks*7)+1).Format("2006-01-02"); r.Expected != day && r.Expected != next {
-		t.Errorf("in %v weeks: Expected = %q, want %s or %s", *r.Weeks, r.Expected, day, next)
+		t.Errorf("verdict in %v weeks: Expected = %q, want %s or %s", *r.Weeks, r.Expected, day, next)
 	}
 	if r.NeedsSessions < r.NeedsPicks || len(r.Speedups) != 2 || !strings.HasPrefix(r.Speedups[0], "a trial would take ") || r.Speedups[1] != "more traffic" {
 		t.Errorf("NeedsSessions = %d, Speedups = %q, want at least %d sessions, and a trial and more traffic", r.NeedsSessions, r.Speedups, r.NeedsPicks)
@@ -35,7 +35,7 @@ func TestRowPredictsVerdictDate(t *testing.T) {
 	unrewarded := bandit.New()
 	addArmSessions(unrewarded, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, unrewardedInjected: 800, unrewardedWithheld: 200})
 	if r := lessonRow(t, unrewarded); !strings.Contains(strings.Join(r.Speedups, "; "), "more feedback: only 33%") {
-		t.Errorf("a third rewarded: Speedups = %q, want more feedback: only 33%%", r.Speedups)
+		t.Errorf("a third of the picks rewarded: Speedups = %q, want a remedy with \"more feedback: only 33%%\"", r.Speedups)
 	}
 	helps := bandit.New()
 	addArmSessions(helps, "a", armSessions{epsilon: 0.2, injected: 1600, withheld: 400, injectedRate: 0.8, withheldRate: 0.5})
@@ -53,26 +53,26 @@ func TestExpectedDateUsesBenchedPickRate(t *testing.T) {
 		t.Errorf("row = %+v, want verdict %s, epsilon 0.5 and Weeks >= 10*NeedsPicks/PerWeek", r, report.Benched)
 	}
 	if len(r.Speedups) == 0 || !strings.HasPrefix(r.Speedups[0], "a trial") {
-		t.Errorf("Speedups = %q, want a trial first", r.Speedups)
+		t.Errorf("Speedups = %q, want a trial as the first remedy", r.Speedups)
 	}
 	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
 		t.Errorf("%d picks at %v per week: NeedsSessions = %d, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
 	}
-	// In a trial, a lesson is picked at each match.
+	// During a trial, a lesson is picked in each session that it matches.
 	r = lessonRow(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "rarely picks") {
 		t.Errorf("in a trial: row = %+v, want verdict %s, Weeks = NeedsPicks/PerWeek and no note about rare picks", r, report.Benched)
 	}
 }
 
-// In a trial with a planned number of picks, NeedsPicks counts the picks until the planned evaluation, or until an
-// earlier verdict.
+// In a trial with a planned number of picks, NeedsPicks is the number of picks until the planned evaluation, or until a
+// verdict that is expected earlier.
 func TestNeededPicksEndAtPlannedEvaluation(t *testing.T) {
 	c := bandit.New()
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 400, withheld: 100, injectedRate: 0.55, withheldRate: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
 	if r := lessonRow(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
-		t.Errorf("300 planned picks: Trial = %q, NeedsPicks = %d, want running, 300", r.Trial, r.NeedsPicks)
+		t.Errorf("300 planned picks: Trial = %q, NeedsPicks = %d, want running and 300", r.Trial, r.NeedsPicks)
 	}
 	if r := lessonRow(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
 		t.Errorf("900,000 planned picks: NeedsPicks = %d, want the smaller number until the row's verdict", r.NeedsPicks)

@@ -31,7 +31,7 @@ func assertGolden(t *testing.T, name, got string) {
 	}
 }
 
-// allKindsInput returns an input with a lesson for each kind of row.
+// allKindsInput returns an input that gives a report with one row of each kind.
 func allKindsInput() report.Input {
 	c := bandit.New()
 	day := today() - 6
@@ -84,7 +84,7 @@ func allKindsInput() report.Input {
 	return in
 }
 
-// Each row kind is explained in 5 to 12 lines, as in the golden file.
+// Explain describes each kind of row in 5 to 12 lines. The golden file contains the full text.
 func TestExplainDescribesEachRowKind(t *testing.T) {
 	var all strings.Builder
 	for _, l := range allKindsInput().Lessons {
@@ -101,7 +101,7 @@ func TestExplainDescribesEachRowKind(t *testing.T) {
 		all.WriteString(b.String() + "\n")
 		for _, row := range r.Lessons {
 			if (row.Explanation != nil) != (row.Slug == l.Slug) {
-				t.Errorf("explain %s: row %s has an explanation: %v, want %v",
+				t.Errorf("report that explains %s: row %s has an explanation: got %v, want %v",
 					l.Slug, row.Slug, row.Explanation != nil, row.Slug == l.Slug)
 			}
 		}
@@ -152,7 +152,7 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 	}
 }
 
-// The test recomputes the row from the numbers in Explanation.
+// The numbers in Explanation are enough to compute the row again.
 func TestExplanationNumbersMatchRow(t *testing.T) {
 	for _, l := range allKindsInput().Lessons {
 		in := allKindsInput()
@@ -167,15 +167,15 @@ func TestExplanationNumbersMatchRow(t *testing.T) {
 				rewarded, assigned = rewarded+p.RewardedInjected+p.RewardedWithheld, assigned+p.Injected+p.Withheld
 				if p.EValue <= 0 ||
 					p.RewardedInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
-					t.Errorf("%s: propensity = %+v, want EValue > 0, and MeanInjected from 0 to 1 if there are injected rewards", l.Slug, p)
+					t.Errorf("%s: propensity = %+v, want EValue above 0, and if there are rewards in injected sessions, MeanInjected from 0 to 1", l.Slug, p)
 				}
 			}
 			if rewarded != row.Rewarded || assigned != row.Picked || float64(rewarded) != e.N {
-				t.Errorf("%s: propensities add up to %d rewarded and %d picks, N = %v, want %d and %d as in the row, and N equal to the rewarded", l.Slug, rewarded, assigned, e.N, row.Rewarded, row.Picked)
+				t.Errorf("%s: sums over the propensities: got %d rewarded picks and %d picks, N = %v, want %d and %d as in the row, and N equal to the rewarded picks", l.Slug, rewarded, assigned, e.N, row.Rewarded, row.Picked)
 			}
 			if row.Effect == nil {
 				if e.Mean != nil || e.HalfWidth != nil || e.P != nil {
-					t.Errorf("%s has no effect: Explanation = %+v, want nil Mean, HalfWidth and P", l.Slug, e)
+					t.Errorf("row %s without an effect: Explanation = %+v, want nil for Mean, HalfWidth and P", l.Slug, e)
 				}
 				continue
 			}
@@ -227,17 +227,17 @@ func TestVerdictFollowsFromExplanationNumbers(t *testing.T) {
 			case *row.Lo >= -0.03 && *row.Hi <= 0.03:
 				want = report.NoEffect
 			}
-			if want == report.Unproven && row.Verdict == report.Benched { // this depends on the chooser's belief
+			if want == report.Unproven && row.Verdict == report.Benched { // the verdict "benched" depends on the chooser's belief, not on the numbers
 				continue
 			}
 			if row.Verdict != want {
-				t.Errorf("%s: Verdict = %s, want %s by the numbers of Explain", l.Slug, row.Verdict, want)
+				t.Errorf("%s: Verdict = %s, want %s according to the numbers in Explanation", l.Slug, row.Verdict, want)
 			}
 		}
 	}
 	for _, v := range []report.Verdict{report.Invalid, report.ProvenHelps, report.Helps, report.Harms, report.NoEffect, report.TrialHelps, report.Benched, report.Unproven} {
 		if !seen[v] {
-			t.Errorf("no row has the verdict %s", v)
+			t.Errorf("rows with the verdict %s: got none, want at least one", v)
 		}
 	}
 }

@@ -12,8 +12,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// simulate runs sessions through the chooser, the counters and the report. The sessions differ in hidden difficulty.
-// Lessons with an even index match hard sessions more often. onReport gets a report after each reportInterval sessions.
+// simulate simulates sessions with the chooser and the counters, and calls onReport with a report after every
+// reportInterval sessions. The sessions differ in difficulty, which the chooser does not know. Lessons with an even
+// index match hard sessions more often.
 func simulate(seed string, effects []float64, sessions, reportInterval int, onReport func(report.Report)) {
 	r, c := seededRand(seed), bandit.New()
 	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}
@@ -95,24 +96,25 @@ func TestNoVerdictWithoutEffect(t *testing.T) {
 	}
 	t.Logf("%d/%d intervals ever excluded 0", falsePositives, len(withInterval))
 	if len(withInterval) < 200 {
-		t.Errorf("got %d intervals, want at least 200", len(withInterval))
+		t.Errorf("intervals in all reports: got %d, want at least 200", len(withInterval))
 	}
 	if float64(falsePositives) > 0.06*float64(len(withInterval)) {
-		t.Errorf("%d/%d intervals ever excluded 0, want at most 6%%", falsePositives, len(withInterval))
+		t.Errorf("intervals that ever excluded 0: got %d of %d, want at most 6%%", falsePositives, len(withInterval))
 	}
 	if len(claims) > 0 {
 		t.Errorf("proven or invalid lessons: got %v, want none", claims)
 	}
 }
 
-// The helpful lesson matches hard sessions. The harmful lesson is picked less.
+// The report finds the helpful lesson although it matches hard sessions. The harmful lesson must be picked less often
+// than the helpful one.
 func TestReportFindsRealEffects(t *testing.T) {
 	effects := []float64{0.25, -0.25, 0, 0}
 	var lastReport report.Report
 	simulate("found", effects, 6000, 3000, func(r report.Report) { lastReport = r })
 	helps, harms := lastReport.Lessons[0], lastReport.Lessons[1]
 	if helps.Verdict != report.ProvenHelps || harms.Verdict == report.ProvenHelps || harms.Verdict == report.Helps {
-		t.Errorf("helpful and harmful lesson verdicts = %q and %q, want %q for the first and no help for the second", helps.Verdict, harms.Verdict, report.ProvenHelps)
+		t.Errorf("verdicts: got %q for the helpful lesson and %q for the harmful one, want %q for the helpful lesson, and a verdict without help for the harmful one", helps.Verdict, harms.Verdict, report.ProvenHelps)
 	}
 	if math.Abs(*helps.Effect-0.25) > (*helps.Hi-*helps.Lo)/2 || *helps.LOODelta > *helps.Effect {
 		t.Errorf("helpful lesson: Effect = %v in [%v, %v], LOODelta = %v, want 0.25 within half a width from the effect, and LOODelta at most the effect", *helps.Effect, *helps.Lo, *helps.Hi, *helps.LOODelta)

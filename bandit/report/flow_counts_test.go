@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// The report's flow says which sessions took part in the experiment. Counters from an earlier release may have more
-// rewards than closed sessions.
+// The flow in a report says how many sessions took part in the experiment. Counters from an earlier release can contain
+// more rewards than closed sessions.
 func TestFlowGroupsExperimentSessions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		closed, outside, rewarded                   int64

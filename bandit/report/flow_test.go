@@ -66,6 +66,6 @@ func TestEachExclusionReasonHasPhraseAndCause(t *testing.T) {
 		phrases[report.ExclusionPhrase(why)], causes[report.ExclusionCause(why)] = true, true
 	}
 	if len(phrases) != len(reasons) || len(causes) != len(reasons) {
-		t.Errorf("%d reasons have phrases %v and causes %v, want different ones for each", len(reasons), phrases, causes)
+		t.Errorf("phrases and causes for %d reasons: got %v and %v, want a different phrase and a different cause for each reason", len(reasons), phrases, causes)
 	}
 }

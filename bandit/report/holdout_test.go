@@ -21,22 +21,22 @@ type holdoutResult struct {
 	gained   float64 // reward from the injected lessons
 	possible float64 // reward that would be gained if the best matching lessons were always injected
 	helpful  int
-	found    int // lessons that help, by their verdict
+	found    int // helpful lessons whose verdict says that they help
 	claims   int // verdicts that a lesson helps or harms
 	wrong    int // wrong claims
 }
 
-// demoWorld simulates twenty lessons: four help by 2 to 12 points, four harm by 2 to 10 points, and twelve have no
-// effect. Some lessons match hard or easy sessions more often.
+// demoWorld simulates sessions and twenty lessons. Four lessons help by 2 to 12 points, four harm by 2 to 10 points,
+// and twelve have no effect. Some of the lessons match more often in hard sessions, others in easy ones.
 type demoWorld struct {
 	r       *rand.Rand
 	lessons []report.Lesson
 	effects []float64
 	hard    []float64        // change in a lesson's match rate per unit of difficulty
-	claimed []report.Verdict // by lesson: the latest verdict that the lesson helps or harms
+	claimed []report.Verdict // the latest verdict of help or harm for each lesson
 }
 
-// closedAfter is the number of later sessions after which a session closes.
+// closedAfter says how many later sessions begin before a session closes.
 const closedAfter = 400
 
 func newDemoWorld(seed string) *demoWorld {
@@ -56,7 +56,8 @@ func newDemoWorld(seed string) *demoWorld {
 	return w
 }
 
-// drawSession draws a session. best is the largest gain from maxPicks matching lessons.
+// drawSession draws a random session. The result best is the largest gain that is possible with maxPicks of the
+// matching lessons.
 func (w *demoWorld) drawSession(maxPicks int) (category string, success, best float64, matched []bandit.Action) {
 	kind := w.r.IntN(5)
 	difficulty := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
@@ -105,8 +106,8 @@ func (w *demoWorld) countClaims(result *holdoutResult) {
 	}
 }
 
-// simulateHoldout rewards four in five sessions. The counters get the reward when the session closes, closedAfter
-// sessions later. Until then, only the chooser uses the reward.
+// simulateHoldout simulates sessions under a holdout rule, and rewards four in five of them. The counters get the
+// reward only when the session closes, closedAfter sessions later. Until then, only the chooser uses the reward.
 func simulateHoldout(rule bandit.Holdout, seed string, sessions int) (result holdoutResult) {
 	w, c := newDemoWorld(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
@@ -178,7 +179,8 @@ func standardError(all []holdoutResult, numerator, denominator func(holdoutResul
 	return math.Sqrt(sumSquares*n/max(n-1, 1)) / denSum
 }
 
-// Wrong claims are rare under each rule. The table in docs/EXPERIMENT.md comes from WORLDS=120, and from WORLDS=80 with
+// The rules differ in the reward that they gain and in the helpful lessons that they find. Wrong claims are rare under
+// each rule. The numbers in docs/EXPERIMENT.md come from this test with WORLDS=120, and with WORLDS=80 and
 // SESSIONS=40000.
 func TestHoldoutRulesTradeGainForFindings(t *testing.T) {
 	if testing.Short() {
@@ -200,11 +202,11 @@ func TestHoldoutRulesTradeGainForFindings(t *testing.T) {
 		t.Logf("%s: gained %.1f ± %.1f%%, found %.1f ± %.1f%% of %d, %d/%d claims wrong",
 			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpful), 100*found, x.helpful, x.wrong, x.claims)
 		if others := 20*worlds - x.helpful; x.wrong > 2+others/100 {
-			t.Errorf("rule %s: %d wrong claims, want at most %d, given %d unhelpful lessons", rule, x.wrong, 2+others/100, others)
+			t.Errorf("rule %s: wrong claims: got %d, want at most %d, for %d unhelpful lessons", rule, x.wrong, 2+others/100, others)
 		}
 	}
 	prove, earn, fixed := got[bandit.Prove], got[bandit.Earn], got[bandit.Fixed]
 	if prove.found <= earn.found || earn.gained <= prove.gained || prove.gained <= fixed.gained {
-		t.Errorf("results = %+v, want prove to find more lessons than earn, and gains in the order earn > prove > fixed", got)
+		t.Errorf("results = %+v, want more found lessons with prove than with earn, and gains in the order earn > prove > fixed", got)
 	}
 }

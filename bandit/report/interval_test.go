@@ -15,8 +15,8 @@ func seededRand(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // the tests need repeatable numbers
 }
 
-// simulateNoEffect simulates a lesson without an effect. It calls onSession after each session, with the
-// sums, and with the summed rewards in injected and in withheld sessions.
+// simulateNoEffect simulates a lesson without an effect. After each session, it calls onSession with the sums, and with
+// the total rewards in injected and in withheld sessions.
 func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s sums, injectedRewards, withheldRewards float64)) {
 	var s sums
 	var injectedRewards, withheldRewards float64
@@ -43,8 +43,8 @@ func simulateNoEffect(r *rand.Rand, sessions int, eps float64, onSession func(s 
 	}
 }
 
-// With an evaluation after every ten sessions, the interval ever excludes the true effect for at most 6% of the
-// lessons. The Wald interval does so for at least 20%, which shows that this test can fail.
+// The interval is evaluated after every ten sessions. For at most 6% of the lessons, any of these intervals may exclude
+// the true effect. The Wald interval excludes it for at least 20% of the lessons, which shows that this test can fail.
 func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64
@@ -78,7 +78,7 @@ func TestIntervalsCoverUnderRepeatedEvaluation(t *testing.T) {
 }
 
 func TestHalfWidthMatchesFormula(t *testing.T) {
-	// For n = 1000 and variance 1, the formula gives sqrt(2 (9.78)/(1e6 * .00878) ln(sqrt(9.78)/.05)).
+	// For n = 1000 and variance 1, the half-width is sqrt(2 (9.78)/(1e6 * .00878) ln(sqrt(9.78)/.05)).
 	want := math.Sqrt(2 * 9.7832 / (1e6 * 0.0087832) * math.Log(math.Sqrt(9.7832)/0.05))
 	if got := trial.HalfWidth(1000, 1, 1000); math.Abs(got-want) > 1e-4 {
 		t.Errorf("HalfWidth(1000, 1, 1000) = %v, want %v", got, want)
@@ -90,8 +90,8 @@ func TestHalfWidthMatchesFormula(t *testing.T) {
 	}
 }
 
-// The guide says that 10 points need about 1,100 picks with holdout 0.2. 5 points need about 4,500 at 0.2, and about
-// 2,900 at 0.5.
+// According to the guide, an interval of 10 points needs about 1,100 picks with holdout 0.2. An interval of 5 points
+// needs about 4,500 picks with holdout 0.2, and about 2,900 with holdout 0.5.
 func TestPicksForWidthMatchesGuide(t *testing.T) {
 	for _, tc := range []struct{ target, eps, lo, hi float64 }{
 		{target: 0.10, eps: 0.2, lo: 800, hi: 1600},

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addModelPicks adds picks for a lesson that raises the success rate from 0.2 to 0.9. The error recurs in each session
-// that fails.
+// addModelPicks adds picks from sessions on a model. The lesson raises the success rate from 0.2 to 0.9. In each
+// session that fails, the error recurs.
 func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, Centre: 0.5}
@@ -71,7 +71,7 @@ func TestRowNamesVerdictModels(t *testing.T) {
 	}
 }
 
-// A lesson without a pick has empty lists.
+// In the JSON form of a report, a lesson without a pick has empty lists of models, not null.
 func TestModelsInJSONAreLists(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the tests need repeatable numbers
 	c := trial.NewCounters()

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addLateRewardedSessions adds n sessions that close without a reward. chance holds the probability of a late reward,
-// first for withheld and then for injected sessions.
+// addLateRewardedSessions adds n sessions that close without a reward, and late rewards for part of them. chance holds
+// the probability of a late reward, first for withheld and then for injected sessions.
 func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seededRand(string(arm))
 	for range n {
@@ -35,7 +35,8 @@ func addLateRewardedSessions(c *trial.Counters, arm trial.Arm, n int, chance [2]
 	}
 }
 
-// A late reward arrives after the session closes. An invalid row has no estimate from all sessions.
+// A late reward is a reward that arrives after the session has closed. If injected and withheld sessions get late
+// rewards at different rates, the row is invalid, and has no estimate from all sessions.
 func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	c := trial.NewCounters()
 	addLateRewardedSessions(c, "fair@abc", 1000, [2]float64{0.3, 0.3})
@@ -63,8 +64,8 @@ func TestUnevenLateRewardsMakeRowInvalid(t *testing.T) {
 	}
 }
 
-// AllSessions is the estimate that also uses unrewarded sessions. It predicts their rewards from errors. Here, the
-// lesson changes errors only in rewarded sessions, so the predicted rewards would be wrong.
+// The estimate AllSessions also uses unrewarded sessions, whose rewards it predicts from errors. Here, the lesson
+// changes the errors only in rewarded sessions, so the predictions would be wrong, and there must be no estimate.
 func TestNoAllSessionsEffectIfErrorsDiffer(t *testing.T) {
 	r, c := seededRand("differ"), trial.NewCounters()
 	for i := range 2000 {
@@ -90,8 +91,9 @@ func TestNoAllSessionsEffectIfErrorsDiffer(t *testing.T) {
 	}
 }
 
-// A centre is a session's predicted reward. One kind of session succeeds in 90% of the cases, the other in 10%. The
-// centres 0.9 and 0.1 then explain 64% of the variance, and equal centres explain nothing.
+// The centre of a session is the predicted reward. There are two kinds of sessions: the first succeeds in 90% of the
+// cases, and the second in 10%. Centres of 0.9 and 0.1 then explain 64% of the variance of the rewards, and equal
+// centres explain nothing.
 func TestExplainedShareIsCentreVarianceShare(t *testing.T) {
 	for _, tc := range []struct {
 		centres [2]float64

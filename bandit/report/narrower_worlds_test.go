@@ -24,7 +24,8 @@ type narrowWorld struct {
 	sessions int
 }
 
-// intervalCounts counts intervals. Fields with All in the name are about the estimate from all sessions.
+// intervalCounts counts intervals. Its fields with All in the name describe the estimate from all sessions, and the
+// others the estimate from rewarded sessions.
 type intervalCounts struct {
 	lessons                     int
 	missed, missedInAllSessions int     // intervals that excluded the true effect, 0, at any evaluation
@@ -32,7 +33,7 @@ type intervalCounts struct {
 	explained                   float64 // sum of ExplainedShare
 }
 
-const openSessions = 50 // number of sessions that are open at a time
+const openSessions = 50 // how many sessions are open at the same time
 
 func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	r, c := seededRand(seed), bandit.New()
@@ -131,8 +132,8 @@ func (w *narrowWorld) simulate(seed string, total *intervalCounts) {
 	}
 }
 
-// drawErrors draws an error count, which tends to be higher if the reward y is 0. The lessons prevent all but the given
-// share of the errors.
+// drawErrors draws the number of errors in a session, which tends to be higher if the reward y is 0. The share of the
+// errors that the lessons do not prevent is share.
 func drawErrors(r *rand.Rand, y, share float64) (n int64) {
 	chance := share * 0.15
 	if y == 0 {
@@ -153,8 +154,9 @@ func worldCount(byDefault int) int {
 	return byDefault
 }
 
-// If facts (agent, hour, tools) explain 30% of the reward variance, a regression on these facts saves at least 5.5% of
-// the picks. That is a quarter of the explained share, minus two points. WORLDS=60 gives the figures in docs/decisions.
+// A regression on facts (agent, hour, tools) must save a share of the picks that is at least a quarter of the variance
+// that the facts explain, minus two points. If they explain 30%, it must save 5.5%. The numbers in docs/decisions come
+// from this test with WORLDS=60.
 func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 	worlds := worldCount(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {
@@ -170,19 +172,20 @@ func TestFactsBeforeRandomizationNarrowInterval(t *testing.T) {
 		t.Logf("facts explain %.0f%%: Explained %.1f%% (only category: %.1f%%); picks saved compared to only category %.1f%%; %d/%d intervals ever excluded 0 with the regression, %d without",
 			100*facts, 100*with.explained/n, 100*without.explained/n, 100*saved, with.missed, with.lessons, without.missed)
 		if got := with.explained / n; got < facts/2-0.05 || got > facts+0.05 {
-			t.Errorf("facts explaining %g: ExplainedShare = %v, want %v to %v",
+			t.Errorf("facts that explain the share %g: ExplainedShare = %v, want %v to %v",
 				facts, got, facts/2-0.05, facts+0.05)
 		}
 		if saved < facts/4-0.02 {
-			t.Errorf("facts explaining %g: share of picks saved by the regression = %.3f, want at least %.3f", facts, saved, facts/4-0.02)
+			t.Errorf("facts that explain the share %g: share of picks that the regression saves: got %.3f, want at least %.3f", facts, saved, facts/4-0.02)
 		}
 		if float64(with.missed) > 0.05*n+2*math.Sqrt(0.05*n) {
-			t.Errorf("facts explaining %g: %d/%d intervals ever excluded 0, want at most about one in twenty", facts, with.missed, with.lessons)
+			t.Errorf("facts that explain the share %g: intervals that ever excluded 0: got %d of %d, want at most about one in twenty", facts, with.missed, with.lessons)
 		}
 	}
 }
 
-// The intervals stay valid for a lesson that prevents errors but does not change the reward.
+// Sessions without a reward make the interval narrower. The intervals stay valid even if a lesson prevents errors but
+// does not change the reward.
 func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
 	worlds := worldCount(2)
 	for _, prevents := range []float64{0, 0.3} {
@@ -197,10 +200,10 @@ func TestSessionsWithoutRewardNarrowInterval(t *testing.T) {
 			t.Logf("prevents %.0f%% errors, %.0f%% rewarded: variance saved %.1f%%; %d/%d intervals from all sessions ever excluded 0, %d from rewarded ones",
 				100*prevents, 100*share, 100*gain, got.missedInAllSessions, got.lessons, got.missed)
 			if gain < 0.2*(1-share) {
-				t.Errorf("rewarded share %g: the other sessions saved a variance share of %.3f, want at least %.3f", share, gain, 0.2*(1-share))
+				t.Errorf("rewarded share %g: share of the variance that the unrewarded sessions save: got %.3f, want at least %.3f", share, gain, 0.2*(1-share))
 			}
 			if float64(got.missedInAllSessions) > 0.05*n+2*math.Sqrt(0.05*n) {
-				t.Errorf("rewarded share %g: %d/%d intervals ever excluded 0, want at most about one in twenty", share, got.missedInAllSessions, got.lessons)
+				t.Errorf("rewarded share %g: intervals that ever excluded 0: got %d of %d, want at most about one in twenty", share, got.missedInAllSessions, got.lessons)
 			}
 		}
 	}

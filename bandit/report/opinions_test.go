@@ -47,16 +47,16 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	if err := plain.Table(&plainTable, report.FullWidth); err != nil {
 		t.Fatal(err)
 	}
-	if table.String() != plainTable.String() { // the table has only measurements
+	if table.String() != plainTable.String() { // the table shows no opinions
 		t.Errorf("table with opinions =\n%s\nwant\n%s", table.String(), plainTable.String())
 	}
 	const opinion = "the judge's opinion, not a measurement: followed 3, ignored 1, irrelevant 0, contradicted 0"
 	if err := withOpinions.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), opinion) != 1 {
-		t.Errorf("err = %v, explanation =\n%s\nwant the opinion once", err, why.String())
+		t.Errorf("err = %v, explanation =\n%s\nwant no error, and an explanation that mentions the opinions once", err, why.String())
 	}
 }
 
-// An unknown opinion is ignored.
+// The counts of opinions are never negative. An unknown opinion is ignored.
 func TestOpinionsAreNeverNegative(t *testing.T) {
 	var o report.Opinions
 	for _, opinion := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {

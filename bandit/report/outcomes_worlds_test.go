@@ -44,7 +44,8 @@ func newPreventionWorld(seed string, lessons int, reductions []float64, eps floa
 	return w
 }
 
-// pick simulates a session with a pick of lesson j, and closes the oldest session if more than openPicks are open.
+// pick simulates a session with a pick of lesson j. If more than openPicks sessions are then open, it closes the
+// oldest.
 func (w *preventionWorld) pick(j int) {
 	w.sessionCount++
 	name := strconv.Itoa(w.sessionCount)
@@ -74,18 +75,18 @@ func (w *preventionWorld) pick(j int) {
 	}
 }
 
-// findingCounts counts the findings about lessons that lower recurrence by the same amount.
+// findingCounts counts the findings about a group of lessons that all lower recurrence by the same amount.
 type findingCounts struct {
 	lessons int
-	proven  int // proven falls in recurrence
-	fewer   int // recurrence falls that are not proven
+	proven  int // proofs that recurrence falls
+	fewer   int // findings, not proofs, that recurrence falls
 	wrong   int // findings that recurrence rises, or that it falls with a lesson that prevents nothing
 	tokens  int // findings about tokens, all wrong, because no lesson changes the tokens
 	reward  int // verdicts that the lesson helps
 }
 
-// run adds the findings after each number of picks. findings is keyed by the lesson's reduction in recurrence, in
-// points, and the number of picks per lesson.
+// run simulates picks and adds the findings after each number of picks to the map findings. The keys are the reduction
+// in recurrence that a lesson causes, in points, and the number of picks per lesson.
 func (w *preventionWorld) run(picks []int, findings map[[2]int]*findingCounts) {
 	done := 0
 	for _, until := range picks {
@@ -124,7 +125,7 @@ func (w *preventionWorld) run(picks []int, findings map[[2]int]*findingCounts) {
 	}
 }
 
-// The lessons lower recurrence by 0, 20 or 40 points. WORLDS=60 gives the figures in docs/decisions.
+// The lessons lower recurrence by 0, 20 or 40 points. The numbers in docs/decisions come from this test with WORLDS=60.
 func TestRecurrenceProvesPreventionWithin300Picks(t *testing.T) {
 	worlds := 3
 	if n, err := strconv.Atoi(os.Getenv("WORLDS")); err == nil {
@@ -138,7 +139,7 @@ func TestRecurrenceProvesPreventionWithin300Picks(t *testing.T) {
 				newPreventionWorld(fmt.Sprintf("%s-%g-%d", name, eps, i), 20, falls, eps).run(picks, findings)
 			}
 			if s := findings[[2]int{40, 300}]; s != nil && 10*s.proven < 9*s.lessons {
-				t.Errorf("%s worlds, epsilon %g: %d/%d lessons with a 40-point fall proven after 300 picks, want at least 90%%", name, eps, s.proven, s.lessons)
+				t.Errorf("%s worlds, epsilon %g: lessons with a proof after 300 picks, if recurrence falls by 40 points: got %d of %d, want at least 90%%", name, eps, s.proven, s.lessons)
 			}
 			for _, n := range picks {
 				right, wrong := 0, 0
@@ -148,7 +149,7 @@ func TestRecurrenceProvesPreventionWithin300Picks(t *testing.T) {
 					}
 				}
 				if 10*(wrong-2) > right { // tolerates two wrong findings
-					t.Errorf("%s worlds, epsilon %g: %d right and %d wrong findings after %d picks, want at most 2 wrong plus 1 per 10 right", name, eps, right, wrong, n)
+					t.Errorf("%s worlds, epsilon %g: got %d right and %d wrong findings after %d picks, want at most 2 wrong findings plus 1 for every 10 right ones", name, eps, right, wrong, n)
 				}
 			}
 			for _, fall := range []int{0, 20, 40} {

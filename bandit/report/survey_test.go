@@ -39,12 +39,12 @@ func TestSurveyFindsEffectPerAgent(t *testing.T) {
 	for seed := range uint64(20) {
 		cells, shown := newSurvey(4000, seed).Cells(report.ByAgent)
 		if shown != 2 || len(cells) != 2 {
-			t.Fatalf("seed %d: %d cells, %d shown, want 2 and 2", seed, len(cells), shown)
+			t.Fatalf("seed %d: got %d cells, of which %d are shown, want 2 cells, both shown", seed, len(cells), shown)
 		}
 		for _, c := range cells {
 			want := map[string]float64{"coder": 0.3, "writer": 0}[c.Value]
 			if c.Lo > want || c.Hi < want {
-				missed++ // 1 in 40 is expected at a 97.5% level
+				missed++ // expected for 1 in 40 intervals, because the level is 97.5%
 			}
 			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
 				t.Errorf("%s: cell = %+v, want an effect at most 0.12 from %v, and an interval above 0 if the true effect is above 0", c.Value, c, want)
@@ -55,29 +55,30 @@ func TestSurveyFindsEffectPerAgent(t *testing.T) {
 		}
 	}
 	if missed > 5 {
-		t.Errorf("%d/40 intervals exclude the true effect, want at most 5", missed)
+		t.Errorf("intervals that exclude the true effect: got %d of 40, want at most 5", missed)
 	}
 	s := newSurvey(4000, 1)
 	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {
 		t.Errorf("Rewards(l) = %+v, want 4000 sessions, at least 1000 injected with reward 1", r)
 	}
 	if r := s.Rewards("unknown"); r != nil || s.Sessions != 4000 {
-		t.Errorf("Rewards(unknown) = %+v, Sessions = %d, want nil, 4000", r, s.Sessions)
+		t.Errorf("Rewards(unknown) = %+v, Sessions = %d, want nil and 4000", r, s.Sessions)
 	}
 }
 
-// Excluded and unrewarded sessions do not count.
+// A survey shows no cell with too few sessions. Excluded and unrewarded sessions do not count.
 func TestSurveyShowsNoCellWithLittleData(t *testing.T) {
 	s := newSurvey(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
 	cells, shown := s.Cells(report.ByAgent)
 	if shown != 0 || len(cells) != 2 || cells[0].HasEffect || s.Sessions != 40 {
-		t.Errorf("%d cells shown in %+v, Sessions = %d, want 0 shown in two cells without enough data, and 40", shown, cells, s.Sessions)
+		t.Errorf("got %d shown cells in %+v, Sessions = %d, want two cells that are not shown, and 40 sessions", shown, cells, s.Sessions)
 	}
 }
 
-// At most 22 of 200 surveys with 20 lessons without an effect have an interval that excludes 0.
+// The test makes 200 surveys of 20 lessons that have no effect. At most 22 surveys may contain an interval that
+// excludes 0.
 func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 	wrong := 0
 	for seed := range 200 {
@@ -97,6 +98,6 @@ func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 		}
 	}
 	if wrong > 22 {
-		t.Errorf("%d/200 surveys without an effect have an interval that excludes 0, want at most 22", wrong)
+		t.Errorf("surveys with an interval that excludes 0: got %d of 200, want at most 22", wrong)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addTrialSessions adds n injected and n withheld sessions. injectedWins and withheldWins are the numbers of successes.
+// addTrialSessions adds n sessions in which the lesson is injected and n in which it is withheld. injectedWins and
+// withheldWins say how many of them succeed.
 func addTrialSessions(c *bandit.Chooser, arm trial.Arm, name string, n, injectedWins, withheldWins int) {
 	for i := range 2 * n {
 		a := trial.Assignment{StartUnix: int64(i), Decided: true, Graded: true, Picks: []trial.Pick{{
@@ -71,8 +72,8 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 		}
 	}
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
-	// 130 instead of 100 successes in 200 sessions give p = 0.0024. Two such p-values among six trials are proofs,
-	// because the largest p-value that is a proof is then 0.05*2/6.
+	// With 130 successes instead of 100 in 200 sessions, the p-value is 0.0024. Two of the six trials have this
+	// p-value. Both are proofs, because two p-values of at most 0.05*2/6 are enough among six trials.
 	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Evaluated != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
 		t.Errorf("PlannedTrials = %+v, want Planned = 6, Evaluated = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
 	}
@@ -90,7 +91,7 @@ func TestPlannedTrialsGiveVerdicts(t *testing.T) {
 	}
 }
 
-// p = 0.027 is a proof in a single trial, but not among forty.
+// A p-value of 0.027 is a proof if there is only one trial, but not if there are forty.
 func TestManyPlannedTrialsNeedStrongerEvidence(t *testing.T) {
 	for trials, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
 		c := bandit.New()
@@ -100,7 +101,7 @@ func TestManyPlannedTrialsNeedStrongerEvidence(t *testing.T) {
 		}
 		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.TrialCounters()})
 		if l := r.Lessons[0].PlannedTrials[0]; l.Verdict != want {
-			t.Errorf("among %d trials: Verdict = %q with p = %v, want %q", trials, l.Verdict, *l.P, want)
+			t.Errorf("one of %d trials: Verdict = %q with p = %v, want %q", trials, l.Verdict, *l.P, want)
 		}
 	}
 }
@@ -132,7 +133,7 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	}
 }
 
-// A lesson without sessions also has an explanation.
+// The explanation shows the numbers in the row. A lesson without sessions also has an explanation.
 func TestExplanationShowsRowNumbers(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", trial.PlannedName(time.Unix(9, 0), 400, ""), 200, 130, 100)
@@ -143,7 +144,7 @@ func TestExplanationShowsRowNumbers(t *testing.T) {
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
 		t.Fatalf("Explanation = %+v in row %+v, want the row's numbers, score 3.03 and 200 injected sessions with mean 0.65", e, row)
 	}
-	if e.ProofBar != 0.025 { // one arm is tested in two directions
+	if e.ProofBar != 0.025 { // one arm is tested for help and for harm
 		t.Errorf("ProofBar = %v, want 0.025", e.ProofBar)
 	}
 	var text strings.Builder
