@@ -28,8 +28,8 @@ func randomText(n int) []byte {
 	return b[:n]
 }
 
-// BenchmarkExchange measures the cost per exchange at 300 and at 6,000 exchanges per second. A flush contains the
-// exchanges from 50 ms. An exchange includes 740 bytes for the session's record.
+// BenchmarkExchange measures the cost of an exchange at 300 and at 6,000 exchanges per second. Each flush contains the
+// exchanges of 50 ms. The size of an exchange includes 740 bytes for the record of the session.
 func BenchmarkExchange(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		for _, rate := range []int{300, 6000} {
@@ -57,7 +57,7 @@ func BenchmarkExchange(b *testing.B) {
 	}
 }
 
-// BenchmarkRecovery measures opening and reading a 256 MiB queue.
+// BenchmarkRecovery measures opening an outbox with 256 MiB of rows, and reading these rows.
 func BenchmarkRecovery(b *testing.B) {
 	q := open(b, b.TempDir())
 	f := outbox.Flush{}

@@ -9,7 +9,7 @@ import (
 	"precept/store/outbox"
 )
 
-// A row waits in the outbox until the store has the row, and the row is released.
+// The example appends a row, which waits in the outbox until the store has it and the row is released.
 func Example() {
 	dir, err := os.MkdirTemp("", "outbox")
 	if err != nil {

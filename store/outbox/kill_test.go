@@ -16,8 +16,8 @@ import (
 
 const childFlag = "outbox-child"
 
-// runChild is the main function of a child process that appends, delivers and releases rows until the parent process
-// kills the child. After each flush, the child prints the last acknowledged row.
+// runChild is what a child process runs: it appends, delivers and releases rows until the parent process kills it.
+// After each flush, the child prints the sequence number of the last acknowledged row.
 func runChild(dir string) {
 	check := func(err error) {
 		if err != nil {
@@ -88,14 +88,14 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		checkEqual(t, "incomplete exchanges after the restart", after.Incomplete, before.Incomplete)
 		delivered, last := q.Delivered()
 		if last < acknowledged {
-			t.Fatalf("round %d: last row: got %d, want at least %d, the last acknowledged row", round, last, acknowledged)
+			t.Fatalf("round %d: last row after the restart: got %d, want at least %d, the last acknowledged row", round, last, acknowledged)
 		}
 		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
 		must(t, err)
 		exchanges := int64(0)
 		for i, r := range rows {
 			if want := delivered + int64(i) + 1; r.Sequence != want {
-				t.Fatalf("round %d: undelivered row %d has sequence number %d, want %d", round, i, r.Sequence, want)
+				t.Fatalf("round %d: sequence number of the undelivered row at index %d: got %d, want %d", round, i, r.Sequence, want)
 			}
 			exchanges += r.Exchanges
 		}
@@ -104,7 +104,8 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 	}
 }
 
-// checkBalanced fails the test unless Admitted is the sum of the other counts, and none is negative.
+// checkBalanced fails the test unless Admitted is the sum of the other counts, and neither Stored nor Spooled is
+// negative.
 func checkBalanced(t *testing.T, a outbox.Account) {
 	t.Helper()
 	sum := a.Stored + a.Spooled + a.Incomplete
@@ -112,6 +113,6 @@ func checkBalanced(t *testing.T, a outbox.Account) {
 		sum += n
 	}
 	if sum != a.Admitted || a.Stored < 0 || a.Spooled < 0 {
-		t.Errorf("account = %+v, want Admitted = %d, the sum of the other counts, and Stored and Spooled >= 0", a, sum)
+		t.Errorf("account: got %+v, want Admitted = %d, which is the sum of the other counts, and Stored and Spooled at least 0", a, sum)
 	}
 }

@@ -18,13 +18,13 @@ import (
 	"precept/store/storetest"
 )
 
-// The starts of two commands in docs/OPERATIONS.md.
+// These constants are the beginnings of two commands in docs/OPERATIONS.md.
 const (
 	storeRules    = "ACL SETUSER precept on >PASSWORD "
 	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
 )
 
-// documentedRules returns the ACL rules in docs/OPERATIONS.md that follow the text begin.
+// documentedRules returns the ACL rules that follow the text begin in a code block of docs/OPERATIONS.md.
 func documentedRules(t *testing.T, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/OPERATIONS.md")
@@ -34,19 +34,20 @@ func documentedRules(t *testing.T, begin string) string {
 	_, rest, ok := strings.Cut(string(text), begin)
 	rules, _, end := strings.Cut(rest, "```")
 	if !ok || !end {
-		t.Fatalf("docs/OPERATIONS.md has no code block with %q", begin)
+		t.Fatalf("docs/OPERATIONS.md has no code block with %q, want one", begin)
 	}
 	return strings.Join(strings.Fields(rules), " ")
 }
 
-// permissions returns the documented command rules for the store's user, from -@all on.
+// permissions returns the documented ACL rules for commands of the store's Redis user, beginning with -@all.
 func permissions(t *testing.T) []string {
 	t.Helper()
 	rules := strings.Fields(documentedRules(t, storeRules))
 	return rules[slices.Index(rules, "-@all"):]
 }
 
-// startRestricted starts a server with a user that has only the documented permissions.
+// startRestricted starts a Redis server with a user that has only the documented permissions, and returns the server
+// and a URL with this user.
 func startRestricted(t *testing.T) (server *storetest.Redis, url string) {
 	t.Helper()
 	server = storetest.StartRedis(t)
@@ -59,7 +60,7 @@ func createUser(t *testing.T, server *storetest.Redis) {
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
 }
 
-// callEveryMethod calls all methods of Store and Bank, and fails the test if a call returns an error.
+// callEveryMethod calls each method of Store and Bank, and fails the test if a call returns an error.
 func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards int) {
 	t.Helper()
 	check := func(name string, err error) {
@@ -122,31 +123,32 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	<-done
 }
 
-// After the Redis user is deleted, every call must return an error, because callers count a write without an error as
-// stored.
+// After the Redis user is deleted, each call must return an error, because callers assume that a write without an error
+// is stored.
 func TestCallsFailWithoutALogin(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
 	for _, shards := range []int{1, 256} {
 		s := openWithShards(t, fmt.Sprintf("%s/1?prefix=precept:%d", url, shards), shards)
 		if _, err := changeCalls()[0].do(t.Context(), s); err != nil {
-			t.Fatalf("%s before the user is deleted: %v", changeCalls()[0].name, err)
+			t.Fatalf("%s before the user is deleted: got error %v, want none", changeCalls()[0].name, err)
 		}
 		server.MustDo(t, "ACL", "DELUSER", "precept")
 		for _, call := range append(changeCalls(), readCalls()...) {
 			if _, err := call.do(t.Context(), s); err == nil {
-				t.Errorf("%s with %d shards after the user is deleted: err = nil, want a login error", call.name, shards)
+				t.Errorf("%s with %d shards after the user is deleted: got no error, want a login error", call.name, shards)
 			}
 		}
 		createUser(t, server)
-		eventually(t, "write after the user is recreated", func() error { // the server is retried after a backoff
+		eventually(t, "write after the user is recreated", func() error { // the store tries the server again only after a backoff
 			_, err := changeCalls()[0].do(t.Context(), s)
 			return err
 		})
 	}
 }
 
-// If a used command is not documented, callEveryMethod fails, because the user may not send the command.
+// Each documented command must be used, and each used command must be documented. If a used command is not documented,
+// callEveryMethod fails the test, because the user may not send the command.
 func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
@@ -159,7 +161,7 @@ func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 		name, ok := strings.CutPrefix(rule, "+")
 		inCluster := strings.HasPrefix(name, "cluster|") || name == "command" || name == "asking"
 		if ok && !inCluster && !regexp.MustCompile(`(?m)^cmdstat_`+regexp.QuoteMeta(name)+`:`).MatchString(used) {
-			t.Errorf("documented command %s is not used", name)
+			t.Errorf("command %s is documented, but the store does not use it", name)
 		}
 	}
 }
@@ -183,7 +185,7 @@ func TestRefusedCommandErrorNamesTheRule(t *testing.T) {
 		server.MustDo(t, append([]string{"ACL", "SETUSER", "precept"}, strings.Fields(tc.deny)...)...)
 		err := waitForError(t, tc.deny, redis.ErrACL, func() error { return s.Write(t.Context(), fullBatch()) })
 		if !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("Write after ACL rule %s: err = %v, want an error with %q", tc.deny, err, tc.want)
+			t.Errorf("Write after ACL rule %s: got error %v, want an error with %q", tc.deny, err, tc.want)
 		}
 		server.MustDo(t, append([]string{"ACL", "SETUSER", "precept"}, strings.Fields(tc.allow)...)...)
 	}

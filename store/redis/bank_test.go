@@ -27,10 +27,10 @@ func openLessonStore(t *testing.T, url string) *redis.Bank {
 	return b
 }
 
-// remoteWriter is a storetest.BankWriter that changes lessons like a separate process.
+// remoteWriter is a storetest.BankWriter that changes lessons through a separate Bank, as another process would.
 type remoteWriter struct{ *redis.Bank }
 
-// setText sets a lesson's text; nil deletes the lesson.
+// setText sets the text of a lesson. If the text is nil, setText deletes the lesson.
 func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error {
 	r, err := b.Read(ctx)
 	if err != nil {
@@ -53,7 +53,8 @@ func (w remoteWriter) Delete(t *testing.T, name string) {
 	}
 }
 
-// openerWithWatcher returns a function that opens a writer and a watcher. The watcher polls at intervals of poll.
+// openerWithWatcher returns a function that opens a writer and a watcher. The argument poll is the interval at which
+// the watcher polls.
 func openerWithWatcher(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
 	var n atomic.Int64
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
@@ -94,7 +95,7 @@ evidence:
 Look first.
 `
 
-// The watcher polls only once an hour, so it can learn of the change only from the published message.
+// The watcher in this test polls only once an hour, so it can notice the change only by the published message.
 func TestWatcherGetsPublishedChange(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)
@@ -104,7 +105,7 @@ func TestWatcherGetsPublishedChange(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	<-books // the empty book
+	<-books // the first book is empty
 	eventually(t, "a subscription", func() error {
 		list, _ := server.MustDo(t, "PUBSUB", "CHANNELS").([]any)
 		if len(list) == 0 {
@@ -155,7 +156,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 				wantProblems = fmt.Sprintf("a problem that contains %q", problem)
 			}
 			if current.book.Len() != lessons || (problem == "") != (len(current.problems) == 0) || !strings.Contains(text, problem) {
-				return fmt.Errorf("got %d lessons and problems %s, want %d lessons and %s", current.book.Len(), text, lessons, wantProblems)
+				return fmt.Errorf("got %d lessons and the problems %s, want %d lessons and the problems %s", current.book.Len(), text, lessons, wantProblems)
 			}
 			return nil
 		})
@@ -163,7 +164,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	await("before the outage", 1 /* lesson */, "" /* no problem */)
 	server.Kill()
 	await("while Redis is down", 1, "cannot be reached")
-	if err := server.Start(); err != nil { // the server kept no data on the disk
+	if err := server.Start(); err != nil { // the restarted server is empty, because it has stored no data on the disk
 		t.Fatal(err)
 	}
 	await("after Redis lost its data", 1, "lost the lessons")
@@ -181,15 +182,15 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	b := openLessonStore(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
 		if err := setText(t.Context(), b, name, []byte(lessonText)); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("lesson with name %q: err = %v, want session.ErrInvalid", name, err)
+			t.Errorf("write of a lesson with the name %q: got error %v, want session.ErrInvalid", name, err)
 		}
 	}
 	if err := setText(t.Context(), b, "a.md", make([]byte, lesson.MaxFileSize+1)); !errors.Is(err, session.ErrInvalid) {
-		t.Errorf("lesson that is too long: err = %v, want session.ErrInvalid", err)
+		t.Errorf("write of a lesson that is too long: got error %v, want session.ErrInvalid", err)
 	}
 	texts, version, err := b.Texts(t.Context())
 	if len(texts) != 0 || version != "" || err != nil {
-		t.Errorf("Texts after refused lessons = %d lessons, version %q, %v, want 0 lessons, version \"\", nil", len(texts), version, err)
+		t.Errorf("Texts after refused lessons: got %d lessons, version %q, error %v, want 0 lessons, an empty version and no error", len(texts), version, err)
 	}
 }
 

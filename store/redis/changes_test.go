@@ -12,9 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// A replica reads the counters once, and then adds settlements (counted sessions): own settlements directly, and other
-// replicas' settlements from the change log. When too many settlements overflow the log, the replica reads the counters
-// again.
+// A replica reads the counters once, and then keeps them current by adding settlements (counted sessions). It adds its
+// own settlements directly, and reads the settlements of other replicas from the change log. If there are more
+// settlements than fit in the log, the replica reads the counters again.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	replica, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -38,7 +38,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			}
 			accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sessionID(sessions), Deltas: deltas}})
 			if err != nil || !accepted[0] {
-				t.Fatalf("Settle = %v, %v, want [true], nil", accepted, err)
+				t.Fatalf("Settle: got %v, error %v, want [true] and no error", accepted, err)
 			}
 			if s == replica && counters[tenant] != nil {
 				add(tenant, deltas)
@@ -80,12 +80,12 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			}
 			slices.SortFunc(got, trial.Compare)
 			if !slices.Equal(got, want) {
-				t.Fatalf("Counters(%s) after %d sessions = %v, want %v", tenant, sessions, got, want)
+				t.Fatalf("Counters(%s) after %d sessions: got %v, want %v", tenant, sessions, got, want)
 			}
 		}
 	}
 	if fullReads < 4 || incrementalReads < 4*fullReads {
-		t.Errorf("got %d Counters calls and %d Changes calls, want at least 4, and at least 4 times as many", fullReads, incrementalReads)
+		t.Errorf("calls: got %d of Counters and %d of Changes, want at least 4 of Counters, and at least 4 times as many of Changes", fullReads, incrementalReads)
 	}
 }
 
@@ -107,10 +107,10 @@ func TestChangesReturnsFalseAfterLossOrError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if readChanges() {
-		t.Error("Changes before the first Counters call: ok = true, want false")
+		t.Error("Changes before the first call of Counters: got ok = true, want false")
 	}
 	if !readChanges() {
-		t.Error("Changes after the first Counters call: ok = false, want true")
+		t.Error("Changes after the first call of Counters: got ok = false, want true")
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -120,28 +120,29 @@ func TestChangesReturnsFalseAfterLossOrError(t *testing.T) {
 		t.Fatal(err)
 	}
 	if readChanges() {
-		t.Error("Changes after a new epoch: ok = true, want false")
+		t.Error("Changes after a new epoch: got ok = true, want false")
 	}
 	for _, log := range listKeys(t, server, "*:all:log") {
-		server.MustDo(t, "XSETID", log, "999999-1") // the log accepts no smaller entry
+		server.MustDo(t, "XSETID", log, "999999-1") // from now on, the log refuses entries with smaller ids
 	}
 	next := newSettlement(1)
 	next[0].From = 1
 	if _, err := s.Settle(t.Context(), next); err == nil {
-		t.Fatal("Settle with a log that refuses entries: err = nil, want an error")
+		t.Fatal("Settle while the log refuses entries: got no error, want an error")
 	}
 	if readChanges() {
-		t.Error("Changes after a failed settlement: ok = true, want false")
+		t.Error("Changes after a failed settlement: got ok = true, want false")
 	}
 }
 
-// newSettlement returns session n's first settlement, which adds n to the counter sum.
+// newSettlement returns the first settlement of session n, which adds n to the counter "sum".
 func newSettlement(n int) []session.Settlement {
 	return []session.Settlement{{Tenant: testTenant, ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }
 
-// The reply to the second settlement is lost, but Redis applies the settlement: before the next call, after Positions,
-// or after Counters. Changes must return the settlement exactly once.
+// The reply to the second settlement is lost, but Redis applies the settlement: in one case before the next call, in
+// another case after Positions, and in a third case after Counters. In each case, Changes must return the settlement
+// exactly once.
 func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 	for _, applied := range []string{"applied before the next call", "applied after Positions", "applied after Counters"} {
 		t.Run(applied, func(t *testing.T) {
@@ -149,7 +150,7 @@ func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 			proxy := newFaultProxy(t, server.Addr)
 			defer proxy.close()
 			s := openWithShards(t, proxy.url(), 4)
-			defer s.Close() //nolint:errcheck // nothing is lost
+			defer s.Close() //nolint:errcheck // the error does not matter, because nothing is lost
 			readChanges := func() (sum int64) {
 				t.Helper()
 				if _, err := s.Positions(t.Context(), []string{testTenant}); err != nil {
@@ -160,7 +161,7 @@ func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 					sum += d.Value
 				}
 				if !ok {
-					t.Fatal("Changes: ok = false, want true")
+					t.Fatal("Changes: got ok = false, want true")
 				}
 				return sum
 			}
@@ -179,7 +180,7 @@ func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 				t.Helper()
 				proxy.setFault(0, injected)
 				if _, err := s.Settle(t.Context(), newSettlement(n)); (err != nil) != (injected != "") {
-					t.Fatalf("Settle with fault %q: err = %v, want an error if and only if there is a fault", injected, err)
+					t.Fatalf("Settle with fault %q: got error %v, want an error if and only if there is a fault", injected, err)
 				}
 			}
 			settleSessions(1, "")
@@ -192,7 +193,7 @@ func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 				injected = delayed
 			}
 			settleSessions(10, injected)
-			for err := s.Ping(t.Context()); err != nil; err = s.Ping(t.Context()) { // until the circuit breaker permits calls again
+			for err := s.Ping(t.Context()); err != nil; err = s.Ping(t.Context()) { // wait until the circuit breaker permits calls again
 				t.Log(err)
 			}
 			switch applied {
@@ -213,14 +214,14 @@ func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 			got += readChanges()
 			got += readChanges()
 			if stored := readCounters(); got != stored || stored != 111 {
-				t.Errorf("counter sum: got %d from Changes and %d from the store, want 111 from both", got, stored)
+				t.Errorf("counter \"sum\": got %d from Changes and %d from the store, want 111 from both", got, stored)
 			}
 		})
 	}
 }
 
-// Positions keeps the new settlements only for the tenants in the call. For a tenant that is missing from one call,
-// Changes returns ok = false, and the counters must be read again.
+// Positions keeps new settlements only for the tenants that its argument lists. If a call does not list a tenant,
+// Changes afterwards returns ok = false for this tenant, and the caller must read the counters again.
 func TestPositionsDropsTenantsNotInCall(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
@@ -247,7 +248,7 @@ func TestPositionsDropsTenantsNotInCall(t *testing.T) {
 		settleSessions(tenant)
 	}
 	if m := readPositions(); len(m) != 3 || m["a"].Counters == "" {
-		t.Fatalf("first Positions = %v, want all tenants' positions", m)
+		t.Fatalf("first call of Positions: got %v, want the positions of all three tenants", m)
 	}
 	for _, tenant := range tenants {
 		if _, err := follower.Counters(t.Context(), tenant); err != nil {
@@ -258,21 +259,21 @@ func TestPositionsDropsTenantsNotInCall(t *testing.T) {
 	settleSessions("c")
 	m := readPositions("a", "b")
 	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Position{}) || len(m) != 3 {
-		t.Errorf("Positions(a, b) = %v, want positions for a and b, and an empty position for c", m)
+		t.Errorf("Positions(a, b): got %v, want positions for a and b, and an empty position for c", m)
 	}
 	if _, ok := follower.Changes("c"); ok {
-		t.Error("Changes(c) after Positions without c: ok = true, want false")
+		t.Error("Changes(c) after Positions without c: got ok = true, want false")
 	}
 	if deltas, ok := follower.Changes("b"); !ok || len(deltas) != 1 {
-		t.Errorf("Changes(b) = %v, %v, want one delta, true", deltas, ok)
+		t.Errorf("Changes(b): got %v, ok = %v, want one delta and ok = true", deltas, ok)
 	}
 	if m := readPositions("a"); len(m) != 1 {
-		t.Errorf("Positions(a) = %v, want only a", m)
+		t.Errorf("Positions(a): got %v, want only a", m)
 	}
 	if m := readPositions("b"); m["b"].Counters == "" {
-		t.Errorf("Positions(b) = %v, want a position for b", m)
+		t.Errorf("Positions(b): got %v, want a position for b", m)
 	}
 	if _, ok := follower.Changes("b"); ok {
-		t.Error("Changes(b) after Positions without b: ok = true, want false")
+		t.Error("Changes(b) after Positions without b: got ok = true, want false")
 	}
 }

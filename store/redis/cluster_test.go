@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// findSlot returns session 1's slot, the node with the slot, another node, and the keys in the slot.
+// findSlot returns the slot of session 1, the node that has this slot, another node, and the keys in the slot.
 func findSlot(t *testing.T, c *storetest.Cluster) (slot string, from, to *storetest.Redis, keys []string) {
 	t.Helper()
 	for i, n := range c.Nodes {
@@ -21,7 +21,7 @@ func findSlot(t *testing.T, c *storetest.Cluster) (slot string, from, to *storet
 			return fmt.Sprint(n.MustDo(t, "CLUSTER", "KEYSLOT", key)), n, c.Nodes[(i+1)%len(c.Nodes)], listKeys(t, n, base+"}:*")
 		}
 	}
-	t.Fatal("no slot has a key for session 1")
+	t.Fatal("no node has a key of session 1, want one")
 	return "", nil, nil, nil
 }
 
@@ -38,11 +38,12 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	sessionKeyKinds := map[string]bool{}
 	for _, key := range keys {
 		if got := fmt.Sprint(home.MustDo(t, "CLUSTER", "KEYSLOT", key)); got != slot {
-			t.Errorf("slot(%s) = %s, want %s", key, got, slot)
+			t.Errorf("slot(%s): got %s, want %s", key, got, slot)
 		}
 		sessionKeyKinds[strings.Split(key, ":")[3]] = true
 	}
-	// Rows, exchanges, samples, feedback, index entries, counters, and lists.
+	// The kinds are session rows (s), exchanges (x), samples (m), feedback (f), index entries (k), counters (c and
+	// counters) and lists (samples, order and seen).
 	for _, kind := range []string{"s", "x", "m", "f", "k", "c", "counters", "samples", "order", "seen"} {
 		if !sessionKeyKinds[kind] {
 			t.Errorf("the session's slot has no key of kind %s", kind)
@@ -50,8 +51,8 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	}
 }
 
-// While a slot moves, Redis refuses each write as a whole. After the move, a client with the old slot table finds the
-// new node.
+// While a slot is being moved, Redis refuses a write entirely instead of applying a part of it. After the move, a
+// client that still has the old slot table must find the new node.
 func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithLongTimeout(t, cluster.URL())
@@ -63,7 +64,7 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	to.MustDo(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", nodeID(t, from))
 	from.MustDo(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", nodeID(t, to))
 	host, port, _ := net.SplitHostPort(to.Addr)
-	for _, key := range append([]string{""}, keys...) { // "": before the first key is moved
+	for _, key := range append([]string{""}, keys...) { // the empty key stands for the moment before the first key is moved
 		if key != "" {
 			from.MustDo(t, "MIGRATE", host, port, key, "0", "5000")
 		}
@@ -79,17 +80,17 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	}
 	for i, want := range []bool{true, false} {
 		if accepted, err := s.Settle(t.Context(), settle); err != nil || accepted[0] != want {
-			t.Errorf("Settle %d = %v, %v, want [%v], nil", i, accepted, err, want)
+			t.Errorf("Settle %d: got %v, error %v, want [%v] and no error", i, accepted, err, want)
 		}
 	}
 	if list, err := s.Counters(t.Context(), testTenant); err != nil || len(list) != 1 || list[0].Value != 1 {
-		t.Errorf("Counters after two settlements = %v, %v, want one counter with value 1", list, err)
+		t.Errorf("Counters after two settlements: got %v, error %v, want one counter with value 1", list, err)
 	}
 	checkStored(t, s, 3)
 	if left := listKeys(t, from, "*:s:"+sessionID(1).String()); len(left) > 0 {
-		t.Errorf("session 1's keys on the old node: got %q, want none", left)
+		t.Errorf("row of session 1 on the old node: got the keys %q, want none", left)
 	}
 	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); !ok || err != nil {
-		t.Errorf("Session after the migration: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session after the migration: got found = %v, error %v, want found = true and no error", ok, err)
 	}
 }

@@ -12,7 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// DeleteExchanges keeps a session's exchanges until a consumer group (here lake) has acknowledged the sample.
+// DeleteExchanges keeps the exchanges of a session until a consumer group, which in this test is "lake", has
+// acknowledged the session's sample.
 func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
@@ -20,13 +21,13 @@ func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 		t.Fatal(err)
 	}
 	steps := firstSettlement()
-	steps[0].FeedbackState = 1 // the state after one exchange, without feedback
+	steps[0].FeedbackState = 1 // the feedback state of a session with one exchange and no feedback
 	if _, err := s.Settle(t.Context(), steps); err != nil {
 		t.Fatal(err)
 	}
 	deleteBefore := func(seconds int) (int, bool) {
 		t.Helper()
-		time.Sleep(2 * time.Millisecond) // until the previous ExchangeDeleter's lease has expired
+		time.Sleep(2 * time.Millisecond) // until the lease of the previous ExchangeDeleter has expired
 		n, ok, err := s.NewExchangeDeleter("lake", fmt.Sprint(seconds)).DeleteExchanges(t.Context(), atSecond(seconds), time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
@@ -34,11 +35,11 @@ func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 		return n, ok
 	}
 	if n, ok := deleteBefore(1000); n != 0 || ok {
-		t.Errorf("DeleteExchanges without a group = %d, %v, want 0, false", n, ok)
+		t.Errorf("DeleteExchanges without a consumer group: got %d, ok = %v, want 0, ok = false", n, ok)
 	}
 	streams, err := s.SampleStreams(t.Context())
 	if err != nil || len(streams) != 1 {
-		t.Fatalf("SampleStreams = %v, %v, want one stream", streams, err)
+		t.Fatalf("SampleStreams: got %v, error %v, want one stream", streams, err)
 	}
 	for stream := range streams {
 		if err := s.AckSamples(t.Context(), "lake", map[string]string{stream: "0-1"}); err != nil {
@@ -46,33 +47,34 @@ func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 		}
 	}
 	if n, ok := deleteBefore(1000); n != 0 || !ok {
-		t.Errorf("DeleteExchanges before the sample is acknowledged = %d, %v, want 0, true", n, ok)
+		t.Errorf("DeleteExchanges before the sample is acknowledged: got %d, ok = %v, want 0, ok = true", n, ok)
 	}
 	if err := s.AckSamples(t.Context(), "lake", streams); err != nil {
 		t.Fatal(err)
 	}
 	if n, _ := deleteBefore(-3600); n != 0 {
-		t.Errorf("DeleteExchanges with a time before the session = %d, want 0", n)
+		t.Errorf("DeleteExchanges with a time before the session: got %d, want 0", n)
 	}
 	before, err := s.Exchanges(t.Context(), testTenant, sessionID(1))
 	if err != nil || len(before) == 0 {
-		t.Fatalf("Exchanges before DeleteExchanges = %v, %v, want at least one", before, err)
+		t.Fatalf("Exchanges before DeleteExchanges: got %v, error %v, want at least one", before, err)
 	}
 	if n, _ := deleteBefore(1000); n != len(before) {
-		t.Errorf("DeleteExchanges after the sample is acknowledged = %d, want %d", n, len(before))
+		t.Errorf("DeleteExchanges after the sample is acknowledged: got %d, want %d", n, len(before))
 	}
 	if list, err := s.Exchanges(t.Context(), testTenant, sessionID(1)); err != nil || len(list) != 0 {
-		t.Errorf("Exchanges after DeleteExchanges = %v, %v, want none", list, err)
+		t.Errorf("Exchanges after DeleteExchanges: got %v, error %v, want none", list, err)
 	}
 	if err := s.Write(t.Context(), session.Batch{ReplacedSamples: []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}}); err != nil {
 		t.Fatal(err)
 	}
 	if p, err := s.ListSamples(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
-		t.Errorf("ListSamples after DeleteExchanges and another write = %v, %v, want one sample", p.List, err)
+		t.Errorf("ListSamples after DeleteExchanges and another write: got %v, error %v, want one sample", p.List, err)
 	}
 }
 
-// writeClosedSessions writes closed sessions with the numbers first to end-1, each with a sample and an exchange.
+// writeClosedSessions writes closed sessions with the numbers from first to end-1. Each session has a sample and an
+// exchange.
 func writeClosedSessions(t *testing.T, s *redis.Store, tenant string, first, end int) {
 	t.Helper()
 	var b session.Batch
@@ -87,7 +89,7 @@ func writeClosedSessions(t *testing.T, s *redis.Store, tenant string, first, end
 	}
 }
 
-// acknowledge acknowledges all samples for a consumer group.
+// acknowledge makes a consumer group acknowledge all samples.
 func acknowledge(t *testing.T, s *redis.Store, group string) {
 	t.Helper()
 	streams, err := s.SampleStreams(t.Context())
@@ -99,8 +101,8 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// 1,000 sessions were last seen at the same time. DeleteExchanges examines fewer sessions (deleteStep) in one script
-// call.
+// In this test, 1,000 sessions were last seen at the same time. This is more than deleteStep, the number of sessions
+// that DeleteExchanges examines in one script call.
 func TestDeleteExchangesHandlesEqualTimes(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -109,11 +111,11 @@ func TestDeleteExchangesHandlesEqualTimes(t *testing.T) {
 	acknowledge(t, s, "lake")
 	n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
-		t.Errorf("DeleteExchanges = %d, %v, %v, want %d, true, nil", n, ok, err, sessions)
+		t.Errorf("DeleteExchanges: got %d, ok = %v, error %v, want %d, ok = true and no error", n, ok, err, sessions)
 	}
 }
 
-// The outbox may deliver an exchange a second time, after DeleteExchanges has deleted the exchange.
+// The outbox may deliver an exchange again after DeleteExchanges has deleted it. The store must not store it again.
 func TestRedeliveryDoesNotRestoreDeletedExchange(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -122,17 +124,17 @@ func TestRedeliveryDoesNotRestoreDeletedExchange(t *testing.T) {
 	deleteOne := func() {
 		t.Helper()
 		if n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != 1 || !ok || err != nil {
-			t.Fatalf("DeleteExchanges = %d, %v, %v, want 1, true, nil", n, ok, err)
+			t.Fatalf("DeleteExchanges: got %d, ok = %v, error %v, want 1, ok = true and no error", n, ok, err)
 		}
 	}
 	checkExchanges := func(stored int, everStored int64) {
 		t.Helper()
 		list, err := s.Exchanges(t.Context(), testTenant, sessionID(0))
 		if err != nil || len(list) != stored {
-			t.Errorf("Exchanges = %d exchanges, %v, want %d", len(list), err, stored)
+			t.Errorf("Exchanges: got %d exchanges, error %v, want %d", len(list), err, stored)
 		}
 		if m, err := s.Stats(t.Context()); err != nil || m["exchanges_ever"] != everStored {
-			t.Errorf(`Stats["exchanges_ever"] = %d, %v, want %d`, m["exchanges_ever"], err, everStored)
+			t.Errorf(`Stats["exchanges_ever"]: got %d, error %v, want %d`, m["exchanges_ever"], err, everStored)
 		}
 	}
 	deleteOne()
@@ -153,8 +155,8 @@ func TestRedeliveryDoesNotRestoreDeletedExchange(t *testing.T) {
 	checkExchanges(0, 2)
 }
 
-// New feedback after the settlement makes a session unsettled. The next settlement builds the samples again from the
-// exchanges, so DeleteExchanges keeps the exchanges until then.
+// A session is unsettled if it has new feedback since its settlement. The next settlement builds the samples again from
+// the exchanges, so DeleteExchanges must keep the exchanges until then.
 func TestDeleteExchangesKeepsUnsettledSessions(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -170,7 +172,7 @@ func TestDeleteExchangesKeepsUnsettledSessions(t *testing.T) {
 	deleter := s.NewExchangeDeleter("lake", "one")
 	for i, want := range []int{0, 1} {
 		if n, ok, err := deleter.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
-			t.Errorf("DeleteExchanges call %d = %d, %v, %v, want %d, true, nil", i, n, ok, err, want)
+			t.Errorf("DeleteExchanges, call %d: got %d, ok = %v, error %v, want %d, ok = true and no error", i, n, ok, err, want)
 		}
 		_, state, err := s.SessionFeedback(t.Context(), testTenant, sessionID(0))
 		if err != nil {
@@ -194,20 +196,20 @@ func TestDeleteExchangesSendsFewCommandsIfNothingIsOld(t *testing.T) {
 	acknowledge(t, one, "lake")
 	withLease, withoutLease := one.NewExchangeDeleter("lake", "one"), other.NewExchangeDeleter("lake", "other")
 	if n, _, err := withLease.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != tenants || err != nil {
-		t.Fatalf("first DeleteExchanges = %d, %v, want %d", n, err, tenants)
+		t.Fatalf("first call of DeleteExchanges: got %d, error %v, want %d", n, err, tenants)
 	}
 	cost := func(deleter *redis.ExchangeDeleter) int {
 		before := commandCount(t, server)
 		if n, ok, err := deleter.DeleteExchanges(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
-			t.Errorf("DeleteExchanges without old sessions = %d, %v, %v, want 0, true, nil", n, ok, err)
+			t.Errorf("DeleteExchanges without old sessions: got %d, ok = %v, error %v, want 0, ok = true and no error", n, ok, err)
 		}
 		return commandCount(t, server) - before
 	}
 	if n := cost(withLease); n > tenants+20 {
-		t.Errorf("DeleteExchanges commands without old sessions: got %d, want at most %d for %d tenants", n, tenants+20, tenants)
+		t.Errorf("commands that DeleteExchanges sends without old sessions: got %d, want at most %d for %d tenants", n, tenants+20, tenants)
 	}
 	if n := cost(withoutLease); n > 10 {
-		t.Errorf("DeleteExchanges commands without the lease: got %d, want at most 10", n)
+		t.Errorf("commands that DeleteExchanges sends without the lease: got %d, want at most 10", n)
 	}
 }
 
@@ -229,15 +231,15 @@ func TestExchangeDeleterReleaseFreesTheLease(t *testing.T) {
 		t.Fatal("another owner got the lease before Release")
 	}
 	if err := s.NewExchangeDeleter("lake", "three").Release(t.Context()); err != nil {
-		t.Errorf("ExchangeDeleter.Release without the lease: %v", err)
+		t.Errorf("ExchangeDeleter.Release without the lease: got error %v, want none", err)
 	}
 	if acquire() {
-		t.Error("another owner got the lease after Release without the lease")
+		t.Error("another owner got the lease after a Release by an owner that does not have it")
 	}
 	if err := s.NewExchangeDeleter("lake", "one").Release(t.Context()); err != nil {
-		t.Errorf("ExchangeDeleter.Release with the lease: %v", err)
+		t.Errorf("ExchangeDeleter.Release with the lease: got error %v, want none", err)
 	}
 	if !acquire() {
-		t.Error("another owner did not get the lease after Release with the lease")
+		t.Error("another owner did not get the lease after its owner had released it")
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"precept/store/redis"
 )
 
-// If a script stopped at a denied command, part of the data would be written, and the repeated call would skip the
-// rest.
+// A script must not stop halfway when Redis denies one of its commands. Otherwise only a part of the data would be
+// written, and the repeated call would skip the rest.
 func TestRepeatedCallCompletesDataAfterDeniedCommand(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
@@ -30,7 +30,7 @@ func TestRepeatedCallCompletesDataAfterDeniedCommand(t *testing.T) {
 				_, err = call.do(t.Context(), s)
 			}
 			if err != nil {
-				t.Errorf("%s with %q denied at first: %v", call.name, denied, err)
+				t.Errorf("%s, whose command %q was denied in the first call: got error %v, want none", call.name, denied, err)
 			}
 		}
 		return readDataWithoutPosition(t, s)
@@ -39,7 +39,7 @@ func TestRepeatedCallCompletesDataAfterDeniedCommand(t *testing.T) {
 	for _, rule := range permissions(t) {
 		if command, ok := strings.CutPrefix(rule, "+"); ok && !slices.Contains([]string{"hello", "ping", "select"}, command) {
 			if got := write(command, command); got != want {
-				t.Errorf("%s denied at first: data differs: %s", command, diffLines(got, want))
+				t.Errorf("data after command %s was denied in the first calls: got lines that differ from a run without a denied command: %s", command, diffLines(got, want))
 			}
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"precept/store/redis"
 )
 
-// Example has no output, because it needs a server at the URL.
+// The example has no output and is not run, because it needs a Redis server at the URL.
 func Example() {
 	ctx := context.Background()
 	store, err := redis.Open(redis.Options{URL: "redis://localhost:6379/0"})

@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A session with feedback after a settlement is unsettled. UnsettledSessions returns sessions in random order, so that
-// replicas take different sessions.
+// A session with feedback since its settlement is unsettled. UnsettledSessions returns such sessions in random order,
+// so that replicas begin with different sessions.
 func TestUnsettledSessionsReadsAllShardsInRandomOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
@@ -37,7 +37,7 @@ func TestUnsettledSessionsReadsAllShardsInRandomOrder(t *testing.T) {
 		seen := map[session.ID]bool{}
 		for _, u := range rows {
 			if ids = append(ids, u.ID); seen[u.ID] {
-				t.Fatalf("UnsettledSessions(%d): session %v is listed twice", limit, u.ID)
+				t.Fatalf("UnsettledSessions(%d): session %v is listed twice, want each session once", limit, u.ID)
 			}
 			seen[u.ID] = true
 		}
@@ -47,7 +47,7 @@ func TestUnsettledSessionsReadsAllShardsInRandomOrder(t *testing.T) {
 	for range 300 {
 		ids := unsettledIDs(limit)
 		if len(ids) != limit {
-			t.Fatalf("UnsettledSessions(%[2]d) = %[1]d sessions, want %[2]d", len(ids), limit)
+			t.Fatalf("UnsettledSessions(%[2]d): got %[1]d sessions, want %[2]d", len(ids), limit)
 		}
 		for _, id := range ids {
 			seen[id] = true
@@ -55,13 +55,13 @@ func TestUnsettledSessionsReadsAllShardsInRandomOrder(t *testing.T) {
 		seenFirst[ids[0]] = true
 	}
 	if len(seen) != sessions || len(seenFirst) < sessions/4 {
-		t.Errorf("300 UnsettledSessions calls: got %d different sessions and %d different first sessions, want %d and at least %d", len(seen), len(seenFirst), sessions, sessions/4)
+		t.Errorf("300 calls of UnsettledSessions: got %d different sessions and %d different first sessions, want %d sessions and at least %d first sessions", len(seen), len(seenFirst), sessions, sessions/4)
 	}
 	if n := len(unsettledIDs(1000)); n != sessions {
-		t.Errorf("UnsettledSessions(1000) = %d sessions, want %d", n, sessions)
+		t.Errorf("UnsettledSessions(1000): got %d sessions, want %d", n, sessions)
 	}
 	if n := len(unsettledIDs(sessions - 1)); n != sessions-1 {
-		t.Errorf("UnsettledSessions(%[2]d) = %[1]d sessions, want %[2]d", n, sessions-1)
+		t.Errorf("UnsettledSessions(%[2]d): got %[1]d sessions, want %[2]d", n, sessions-1)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestRatedOpenSessionsLimitsPageOverAllShards(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(rows) > limit {
-				t.Fatalf("RatedOpenSessions with limit %[2]d = %[1]d sessions, want at most %[2]d", len(rows), limit)
+				t.Fatalf("RatedOpenSessions with the limit %[2]d: got %[1]d sessions, want at most %[2]d", len(rows), limit)
 			}
 			for i := range rows {
 				seen[rows[i].ID]++
@@ -96,11 +96,11 @@ func TestRatedOpenSessionsLimitsPageOverAllShards(t *testing.T) {
 		}
 		for id, n := range seen {
 			if n != 1 {
-				t.Errorf("limit %d: session %v was returned %d times, want once", limit, id, n)
+				t.Errorf("all pages with the limit %d: got session %v %d times, want it once", limit, id, n)
 			}
 		}
 		if len(seen) != sessions {
-			t.Errorf("limit %d: got %d sessions, want %d", limit, len(seen), sessions)
+			t.Errorf("all pages with the limit %d: got %d sessions, want %d", limit, len(seen), sessions)
 		}
 	}
 }
@@ -116,14 +116,15 @@ func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 	before := commandCount(t, server)
 	list, err := s.Counters(t.Context(), testTenant)
 	if err != nil || len(list) != 1 || list[0].Value != 6 {
-		t.Fatalf("Counters = %v, %v, want one counter with value 6", list, err)
+		t.Fatalf("Counters: got %v, error %v, want one counter with value 6", list, err)
 	}
 	if n := commandCount(t, server) - before; n > 256+3*4+5 {
-		t.Errorf("Counters commands: got %d, want at most %d: one for each of 256 shards, four for each of 3 shards with counters, and 5", n, 256+3*4+5)
+		t.Errorf("commands that Counters sends: got %d, want at most %d (one for each of 256 shards, four for each of 3 shards with counters, and 5 more)", n, 256+3*4+5)
 	}
 }
 
-// Each shard lists the tenants with sessions in the shard. Reads over all sessions read only listed tenants.
+// Each shard has a list of the tenants that have sessions in the shard. Reads over all sessions read only the tenants
+// in these lists.
 func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)
@@ -148,7 +149,7 @@ func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	}
 	want, err := s.Counters(t.Context(), testTenant)
 	if err != nil || len(want) == 0 {
-		t.Fatalf("Counters before deleting sessions = %v, %v, want at least one", want, err)
+		t.Fatalf("Counters before deleting sessions: got %v, error %v, want at least one", want, err)
 	}
 	if _, err := s.Forget(t.Context(), testTenant, sessionID(0)); err != nil {
 		t.Fatal(err)
@@ -157,14 +158,14 @@ func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 		t.Errorf("tenant list entries after deleting one session: got %d, want 2", n)
 	}
 	if n, err := s.PurgeSessions(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
-		t.Fatalf("PurgeSessions = %d, %v, want %d", n, err, sessions-1)
+		t.Fatalf("sessions deleted by PurgeSessions: got %d, error %v, want %d", n, err, sessions-1)
 	}
 	if n := listedTenants(); n != 0 {
 		t.Errorf("tenant list entries after deleting all sessions: got %d, want 0", n)
 	}
 	got, err := s.Counters(t.Context(), testTenant)
 	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("Counters after deleting all sessions = %v, %v, want %v", got, err, want)
+		t.Errorf("Counters after deleting all sessions: got %v, error %v, want %v", got, err, want)
 	}
 	if err := s.Write(t.Context(), newBatch(50)); err != nil {
 		t.Fatal(err)
@@ -172,7 +173,7 @@ func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	found := 0
 	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.SettledState) error { found++; return nil })
 	if err != nil || found != 1 || listedTenants() != 1 {
-		t.Errorf("after the next session: got %d sessions, %d tenant list entries, error %v, want 1, 1, nil", found, listedTenants(), err)
+		t.Errorf("after another session is written: got %d sessions, %d tenant list entries, error %v, want 1 session, 1 entry and no error", found, listedTenants(), err)
 	}
 }
 
@@ -186,7 +187,8 @@ func commandCount(t *testing.T, server *storetest.Redis) int {
 	return n
 }
 
-// PurgeParked deletes old parked feedback (feedback on unknown sessions).
+// Stats and PurgeParked must not send more commands if there are more tenants. PurgeParked deletes old parked feedback,
+// which is feedback on unknown sessions.
 func TestStatsAndPurgeParkedIgnoreTenantCount(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
@@ -224,7 +226,7 @@ func TestStatsAndPurgeParkedIgnoreTenantCount(t *testing.T) {
 	small := cost()
 	addTenants(10, 200)
 	if large := cost(); large > small+5 {
-		t.Errorf("Stats and PurgeParked commands with 200 tenants: got %d, want at most 5 more than the %d with 10 tenants", large, small)
+		t.Errorf("commands that Stats and PurgeParked send with 200 tenants: got %d, want at most 5 more than the %d with 10 tenants", large, small)
 	}
 	for n := range 5 {
 		if err := s.Park(t.Context(), fmt.Sprint("tenant", n), session.EchoKey(n), newEntry("e")); err != nil {
@@ -232,15 +234,15 @@ func TestStatsAndPurgeParkedIgnoreTenantCount(t *testing.T) {
 		}
 	}
 	if n := parkedCount(); n != 5 {
-		t.Errorf(`Stats["parked"] = %d, want 5`, n)
+		t.Errorf(`Stats["parked"]: got %d, want 5`, n)
 	}
 	if added, err := s.Unpark(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sessionID(0)}); err != nil || added[sessionID(0)] != 1 {
-		t.Fatalf("Unpark = %v, %v, want one entry", added, err)
+		t.Fatalf("Unpark: got %v, error %v, want one entry", added, err)
 	}
 	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parkedCount() != 0 {
-		t.Errorf("PurgeParked = %d with %d entries left, want 4 and 0", n, parkedCount())
+		t.Errorf("PurgeParked: got %d deleted and %d remaining entries, want 4 and 0", n, parkedCount())
 	}
 	if large := cost(); large > small+5 {
-		t.Errorf("Stats and PurgeParked commands after the purge: got %d, want at most 5 more than the %d with 10 tenants", large, small)
+		t.Errorf("commands that Stats and PurgeParked send after the purge: got %d, want at most 5 more than the %d with 10 tenants", large, small)
 	}
 }

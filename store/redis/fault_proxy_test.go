@@ -11,27 +11,28 @@ import (
 	"testing"
 )
 
-// faultProxy is a proxy between a store and Redis that counts the commands, and injects a fault at one command.
+// faultProxy is a proxy between a store and Redis. It counts the store's commands, and injects a fault at one of them.
 type faultProxy struct {
 	server string
 	l      net.Listener
-	open   sync.WaitGroup // the accepting goroutine, and a goroutine per open connection
+	open   sync.WaitGroup // the goroutine that accepts connections, and one goroutine for each open connection
 
 	mu           sync.Mutex
-	commandsSeen int // commands since the last setFault call
-	faultAt      int // index of the faulty command, from 0
+	commandsSeen int // number of commands since the last call of setFault
+	faultAt      int // index of the command with the fault, counted from 0
 	fault        fault
 	injected     bool
-	held         []byte // delayed command, which release sends
+	held         []byte // the delayed command, which release sends to the server
 }
 
-// fault is one of the constants, or an error text that replaces the server's reply.
+// fault is either one of the following constants, or the text of an error that the client gets instead of the server's
+// reply.
 type fault string
 
 const (
 	cutBefore fault = "cut before execution" // the connection breaks before the server gets the command
 	cutAfter  fault = "cut after execution"  // the connection breaks after the server has executed the command
-	delayed   fault = "delayed"              // the connection breaks, and the server gets the command when release is called
+	delayed   fault = "delayed"              // the connection breaks, and the server gets the command only when the test calls release
 )
 
 func newFaultProxy(t *testing.T, server string) *faultProxy {
@@ -55,30 +56,32 @@ func newFaultProxy(t *testing.T, server string) *faultProxy {
 
 func (p *faultProxy) url() string { return "redis://" + p.l.Addr().String() }
 
-// close waits for the connections, which the clients must close first.
+// close stops the proxy, and waits until all connections have ended. The clients must close their connections first.
 func (p *faultProxy) close() {
 	_ = p.l.Close()
 	p.open.Wait()
 }
 
-// setFault resets the command count, and sets the fault at one command. A negative number means no fault.
+// setFault resets the count of commands, and sets the fault for the command with the given number. If the number is
+// negative, there is no fault.
 func (p *faultProxy) setFault(number int, kind fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.commandsSeen, p.faultAt, p.fault, p.injected = 0, number, kind, false
 }
 
-// commands returns the number of commands since setFault, and whether the fault was injected.
+// commands returns the number of commands since the last call of setFault, and whether the proxy has injected the
+// fault.
 func (p *faultProxy) commands() (n int, happened bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.commandsSeen, p.injected
 }
 
-// nextFault counts a command, and returns the fault to inject at the command, or "".
+// nextFault counts a command, and returns the fault to inject at this command, or "" for none.
 func (p *faultProxy) nextFault(name string) fault {
 	switch name {
-	case "HELLO", "CLIENT", "SELECT", "COMMAND": // sent when the client connects
+	case "HELLO", "CLIENT", "SELECT", "COMMAND": // the client sends these commands when it connects
 		return ""
 	}
 	p.mu.Lock()
@@ -119,7 +122,7 @@ func (p *faultProxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if name == "HELLO" { // an error reply makes the client use RESP2
+		if name == "HELLO" { // an error makes the client use the older protocol RESP2
 			_, _ = io.WriteString(client, "-ERR unknown command 'HELLO'\r\n")
 			continue
 		}
@@ -158,7 +161,7 @@ func readCommand(r *bufio.Reader) (name string, raw []byte, err error) {
 	return strings.ToUpper(parts[2]), raw, nil
 }
 
-// readRaw reads a command or a reply, without decoding.
+// readRaw reads a command or a reply, and returns its bytes without decoding them.
 func readRaw(r *bufio.Reader) ([]byte, error) {
 	line, err := r.ReadBytes('\n')
 	if err != nil || len(line) < 4 {

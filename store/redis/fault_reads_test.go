@@ -21,7 +21,7 @@ import (
 
 const testTenant = "default"
 
-// storeCall is a call to a store that a test can repeat.
+// storeCall is a call of a store method that a test can repeat.
 type storeCall struct {
 	name string
 	do   func(ctx context.Context, s *redis.Store) (result any, err error)
@@ -39,7 +39,7 @@ func wrapResult(a any, err error) (any, error) { return a, err }
 
 func wrapTwoResults(a, b any, err error) (any, error) { return []any{a, b}, err }
 
-// fullBatch returns a batch with all kinds of values in two tenants, and a run row.
+// fullBatch returns a batch with all kinds of values in two tenants, and with the row of a run.
 func fullBatch() session.Batch {
 	b := newBatch(1)
 	other := newBatch(2)
@@ -77,10 +77,10 @@ func firstSettlement() []session.Settlement {
 	}}
 }
 
-// addingCallCount is the number of calls at the start of changeCalls that add data.
+// addingCallCount is the number of calls that add data. They come first in the result of changeCalls.
 const addingCallCount = 13
 
-// changeCalls returns all calls that change the store, in an order in which each call has an effect.
+// changeCalls returns calls of all methods that change the store. In the order of the list, each call has an effect.
 func changeCalls() []storeCall {
 	return []storeCall{
 		writeCall("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, fullBatch()) }),
@@ -246,17 +246,18 @@ func sortedIDs[T any](list []T, getID func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns a function that opens a store behind the proxy. After a failure, the store's circuit breaker
-// refuses calls for a few seconds. The store's clock moves by 10 seconds at each reading, so no call is refused.
+// openFaulty returns a function that opens a store whose connection goes through a faultProxy. After a failure, a
+// store's circuit breaker refuses calls for a few seconds. So that the breaker refuses no call, the store's clock
+// advances by 10 seconds at each reading.
 func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
 	proxy = newFaultProxy(t, server.Addr)
-	t.Cleanup(proxy.close) // runs after the stores are closed
+	t.Cleanup(proxy.close) // this cleanup runs after the cleanups that close the stores
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }
 	return func(prefix string) *redis.Store {
-		prefix = strings.Map(func(c rune) rune { return max(c, '0') }, prefix) // without spaces
+		prefix = strings.Map(func(c rune) rune { return max(c, '0') }, prefix) // a prefix must not contain spaces
 		s, err := redis.Open(redis.Options{URL: proxy.url() + "?prefix=" + prefix, Now: now, Shards: 2})
 		if err != nil {
 			t.Fatal(err)
@@ -266,7 +267,7 @@ func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy
 	}, proxy
 }
 
-// readAllData returns the results of all read calls except the epoch as text.
+// readAllData makes all calls of readCalls, and returns the results as text, except for the epoch.
 func readAllData(t *testing.T, s *redis.Store) string {
 	t.Helper()
 	text := ""
@@ -283,7 +284,7 @@ func readAllData(t *testing.T, s *redis.Store) string {
 	return text
 }
 
-// diffLines returns the lines that only one of the texts has.
+// diffLines returns the lines that occur in only one of the two texts.
 func diffLines(got, want string) (out string) {
 	for line := range strings.Lines(got) {
 		if !strings.Contains(want, line) {
@@ -298,7 +299,7 @@ func diffLines(got, want string) (out string) {
 	return out
 }
 
-// faults returns the faults to inject, each with the error that the store must return.
+// faults returns the faults that tests inject, each with the error that the store must return for it.
 func faults() map[fault]error {
 	return map[fault]error{
 		cutBefore: redis.ErrDown,
@@ -314,8 +315,8 @@ func faults() map[fault]error {
 	}
 }
 
-// The test repeats each read with a fault at each command. The read returns the fault's error, or succeeds with the
-// right result.
+// The test repeats each read once for each of the commands that it sends, with a fault at this command. The read must
+// either return the error for the fault, or succeed with the correct result.
 func TestFaultAtEachReadCommand(t *testing.T) {
 	open, proxy := openFaulty(t)
 	s := open("reads")
@@ -340,13 +341,13 @@ func TestFaultAtEachReadCommand(t *testing.T) {
 				_, happened := proxy.commands()
 				temporary := !errors.Is(wantErr, redis.ErrCorrupt)
 				switch {
-				case !happened && call.name == "positions": // a second call sends fewer commands
+				case !happened && call.name == "positions": // the repeated call sends fewer commands, and may not reach this one
 				case !happened:
-					t.Errorf("%s: sent %d commands, want %d as without a fault", call.name, at, total)
+					t.Errorf("commands that %s sent before a fault: got %d, want %d as without a fault", call.name, at, total)
 				case err == nil && fmt.Sprint(got) != fmt.Sprint(want):
-					t.Errorf("%s, %.9s at command %d: got %v, want %v", call.name, injected, at, got, want)
+					t.Errorf("%s, %.9s at command %d: got result %v, want %v", call.name, injected, at, got, want)
 				case err != nil && (!errors.Is(err, wantErr) || errors.Is(err, session.ErrUnavailable) != temporary):
-					t.Errorf("%s, %.9s at command %d: err = %v, want %v, ErrUnavailable = %v", call.name, injected, at, err, wantErr, temporary)
+					t.Errorf("%s, %.9s at command %d: got error %v, want %v, and as session.ErrUnavailable: %v", call.name, injected, at, err, wantErr, temporary)
 				}
 			}
 		}

@@ -15,8 +15,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The test repeats each write with a fault at each command, and then calls the write again. The data is the same as
-// after a write without a fault.
+// The test repeats each write once for each of the commands that it sends, with a fault at this command, and then makes
+// the write again. The data must be the same as after a write without a fault.
 func TestFaultAtEachWriteCommand(t *testing.T) {
 	open, proxy := openFaulty(t)
 	for n, call := range changeCalls() {
@@ -34,16 +34,16 @@ func TestFaultAtEachWriteCommand(t *testing.T) {
 				_, happened := proxy.commands()
 				proxy.setFault(-1, "")
 				if (err != nil) != happened || happened && (!errors.Is(err, wantErr) || !errors.Is(err, session.ErrUnavailable)) {
-					t.Errorf("%s, %s at command %d: fault injected = %v, err = %v, want %v and session.ErrUnavailable if the fault was injected, otherwise nil", call.name, injected, at, happened, err, wantErr)
+					t.Errorf("%s, %s at command %d: got fault injected = %v, error %v, want %v and session.ErrUnavailable if the fault was injected, and otherwise no error", call.name, injected, at, happened, err, wantErr)
 				}
-				if at >= 0 && !happened { // the call has no further commands
+				if at >= 0 && !happened { // the call sends fewer commands
 					if at == 0 {
-						t.Errorf("%s sent no commands", call.name)
+						t.Errorf("commands that %s sent: got none, want at least one", call.name)
 					}
 					break
 				}
 				if _, err := call.do(t.Context(), s); happened && err != nil {
-					t.Errorf("repeated %s after %s at command %d: %v", call.name, injected, at, err)
+					t.Errorf("repeated %s after %s at command %d: got error %v, want none", call.name, injected, at, err)
 				}
 				got := readAllData(t, s)
 				if want == "" {
@@ -58,8 +58,9 @@ func TestFaultAtEachWriteCommand(t *testing.T) {
 	}
 }
 
-// A migration moves a store from one shard to several shards. The connection breaks at each command in turn. After a
-// second migration, the data is the same as in a store created with several shards.
+// A migration moves a store from one shard to several shards. The test repeats the migration, and breaks the connection
+// at another command each time. After a second, complete migration, the data must be the same as in a store that was
+// created with several shards.
 func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	server := storetest.StartRedis(t)
 	proxy := newFaultProxy(t, server.Addr)
@@ -72,14 +73,14 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			}
 		}
 	}
-	const before, after = 7, addingCallCount // calls before the first and before the second migration
+	const before, after = 7, addingCallCount // how many of the calls are made before the first migration, and before the second one
 	unmigrated := openWithShards(t, server.URL()+"?prefix=unmigrated", 4)
 	makeCalls(unmigrated, changeCalls()[:after])
 	want := readDataWithoutPosition(t, unmigrated)
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the moving clock keeps the circuit breaker closed
 	for n, injected := range []fault{cutAfter, cutBefore} {
-		for at := 0; ; at += 1 + 4*n { // cutBefore only at every fifth command
+		for at := 0; ; at += 1 + 4*n { // for cutBefore, test only every fifth command
 			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", proxy.url(), n, at), Now: now, Shards: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -90,19 +91,19 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			_, happened := proxy.commands()
 			proxy.setFault(-1, "")
 			if err != nil && !errors.Is(err, session.ErrUnavailable) || err != nil && !happened {
-				t.Errorf("%s at command %d: fault injected = %v, err = %v, want nil, or session.ErrUnavailable if the fault was injected", injected, at, happened, err)
+				t.Errorf("%s at command %d: got fault injected = %v, error %v, want no error, or session.ErrUnavailable if the fault was injected", injected, at, happened, err)
 			}
 			expireFreezes(t, server, fmt.Sprintf("m%d-%d", n, at))
 			makeCalls(s, changeCalls()[before:after])
 			if _, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4}); err != nil {
-				t.Errorf("repeated migration after %s at command %d: %v", injected, at, err)
+				t.Errorf("repeated migration after %s at command %d: got error %v, want none", injected, at, err)
 			}
 			if got := readDataWithoutPosition(t, s); got != want {
 				t.Errorf("%s at command %d: data differs from a store created with shards:%s", injected, at, diffLines(got, want))
 			}
 			for _, key := range listKeys(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {
-					t.Errorf("%s at command %d: the migration left key %s", injected, at, key)
+					t.Errorf("%s at command %d: the migration left the key %s, want it deleted", injected, at, key)
 				}
 			}
 			_ = s.Close()
@@ -113,7 +114,8 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	}
 }
 
-// expireFreezes deletes the keys by which an interrupted migration has stopped all writes, as if the keys had expired.
+// expireFreezes deletes the keys with which an interrupted migration still stops all writes, as if these keys had
+// expired.
 func expireFreezes(t *testing.T, server *storetest.Redis, prefix string) {
 	t.Helper()
 	for _, key := range listKeys(t, server, prefix+":*frozen") {

@@ -18,7 +18,7 @@ import (
 
 const (
 	shortTimeout = 300 * time.Millisecond
-	longTimeout  = 20 * time.Second // does not expire on a busy machine
+	longTimeout  = 20 * time.Second // so long that it does not expire on a busy machine
 )
 
 func openWithLongTimeout(t *testing.T, url string) *redis.Store {
@@ -46,7 +46,7 @@ func sessionID(n int) (id session.ID) {
 	return id
 }
 
-// newBatch returns a batch with the row and one exchange of session n.
+// newBatch returns a batch with the row of session n and one of its exchanges.
 func newBatch(n int) session.Batch {
 	at := time.Date(2031, 5, 6, 7, 8, n, 0, time.UTC)
 	id := sessionID(n)
@@ -56,16 +56,17 @@ func newBatch(n int) session.Batch {
 	}
 }
 
-// checkUnavailable checks that err is wantErr and session.ErrUnavailable (a retry may succeed).
+// checkUnavailable fails the test unless err is both wantErr and session.ErrUnavailable, which means that a retry may
+// succeed.
 func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, wantErr) || errors.Is(err, session.ErrInvalid) {
-		t.Errorf("%s: err = %v, want an error that is session.ErrUnavailable and \"%v\", and not session.ErrInvalid", call, err, wantErr)
+		t.Errorf("%s: got error %v, want an error that is session.ErrUnavailable and \"%v\", and not session.ErrInvalid", call, err, wantErr)
 	}
 }
 
-// eventually retries fn for at most a minute. After a failure, a store's circuit breaker permits only one call per
-// second (the probe).
+// eventually repeats fn until it succeeds, for at most a minute. Retries are needed because, after a failure, a store's
+// circuit breaker permits only one call per second, the probe.
 func eventually(t *testing.T, subject string, fn func() error) {
 	t.Helper()
 	err := errors.New("not called")
@@ -73,11 +74,11 @@ func eventually(t *testing.T, subject string, fn func() error) {
 		err = fn()
 	}
 	if err != nil {
-		t.Fatalf("%s: still failing after a minute: %v", subject, err)
+		t.Fatalf("%s: timed out after a minute, last error: %v", subject, err)
 	}
 }
 
-// checkStored checks how many sessions are stored, each with one exchange.
+// checkStored fails the test unless the wanted number of sessions is stored, each with one exchange.
 func checkStored(t *testing.T, s *redis.Store, want int64) {
 	t.Helper()
 	var m map[string]int64
@@ -86,11 +87,12 @@ func checkStored(t *testing.T, s *redis.Store, want int64) {
 		return err
 	})
 	if m["sessions"] != want || m["exchanges"] != want || m["exchanges_ever"] != want {
-		t.Errorf("Stats = %v, want sessions = exchanges = exchanges_ever = %d", m, want)
+		t.Errorf("Stats: got %v, want sessions = exchanges = exchanges_ever = %d", m, want)
 	}
 }
 
-// waitForError calls fn until the error matches wantErr. On a loaded machine the first error may be a timeout.
+// waitForError calls fn until the error is wantErr, and returns this error. On a busy machine, the first error may be a
+// timeout instead.
 func waitForError(t *testing.T, subject string, wantErr error, fn func() error) (err error) {
 	t.Helper()
 	eventually(t, subject, func() error {
@@ -103,9 +105,9 @@ func waitForError(t *testing.T, subject string, wantErr error, fn func() error) 
 	return err
 }
 
-// checkBreakerOpens checks calls to a server that does not respond. The first three look-ups and the first write time
-// out. Then the circuit breaker opens, and later calls fail without waiting. The clock does not move, so the breaker
-// permits no probe.
+// checkBreakerOpens tests calls to a server that does not respond. The first three look-ups and the first write must
+// time out. Then the circuit breaker must open, so that later calls fail without waiting. The breaker permits no probe,
+// because the store's clock stands still.
 func checkBreakerOpens(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
@@ -117,7 +119,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 	checkRefused := func(call string, err error) {
 		t.Helper()
 		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "tries again every") {
-			t.Fatalf("%s with an open breaker: err = %v, want redis.ErrDown with the probe interval", call, err)
+			t.Fatalf("%s with an open breaker: got error %v, want redis.ErrDown with \"tries again every\" in the text", call, err)
 		}
 	}
 	for range 3 {
@@ -126,7 +128,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 		cancel()
 		timedOut := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
 		if !timedOut || strings.Contains(err.Error(), "tries again every") {
-			t.Errorf("Session before the breaker opens: err = %v, want a timeout error", err)
+			t.Errorf("Session before the breaker opens: got error %v, want a timeout error", err)
 		}
 	}
 	for range 200 {
@@ -136,7 +138,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 	err = s.Write(t.Context(), newBatch(1))
 	checkUnavailable(t, "first Write", err, redis.ErrDown)
 	if strings.Contains(err.Error(), "tries again every") {
-		t.Errorf("first Write: err = %v, want a timeout error", err)
+		t.Errorf("first Write: got error %v, want a timeout error", err)
 	}
 	checkRefused("second Write", s.Write(t.Context(), newBatch(1)))
 }
@@ -148,7 +150,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	server.Freeze(t)
 	checkBreakerOpens(t, server.URL())
 	server.Thaw(t)
-	// After the thaw the server may execute commands received during the freeze.
+	// After the thaw, the server may still execute commands that it received during the freeze.
 	for n := range 5 {
 		eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(n)) })
 	}
@@ -178,7 +180,7 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	url := "redis://" + l.Addr().String() // the kernel accepts connections, but no process responds
+	url := "redis://" + l.Addr().String() // the kernel accepts connections to this address, but no process responds
 	checkBreakerOpens(t, url)
 	s := openWithShortTimeout(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
@@ -207,17 +209,17 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if second, err := s.Epoch(t.Context()); second != before || err != nil {
-		t.Errorf("Epoch without a restart = %s, %v, want %s", second, err, before)
+		t.Errorf("Epoch without a restart: got %s, error %v, want %s", second, err, before)
 	}
 	server.Kill()
 	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrDown)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) }) // Write sends the lost scripts again
+	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) }) // the restarted server has lost the scripts, and Write sends them again
 	checkStored(t, s, 2)
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("Epoch after a restart = %s, %v, want it to differ from the epoch before", after, err)
+		t.Errorf("Epoch after a restart: got %s, error %v, want it to differ from the epoch before", after, err)
 	}
 }
 
@@ -233,9 +235,9 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	}
 	server.MustDo(t, "FLUSHALL")
 	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("Epoch after FLUSHALL = %s, %v, want it to differ from the epoch before", after, err)
+		t.Errorf("Epoch after FLUSHALL: got %s, error %v, want it to differ from the epoch before", after, err)
 	}
-	for n := range 2 { // the lost batch is written again
+	for n := range 2 { // the first of these batches was lost and is written again
 		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
 		}
@@ -254,12 +256,12 @@ func TestScriptsAreResentAfterScriptFlush(t *testing.T) {
 		server.MustDo(t, "SCRIPT", "FLUSH")
 		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
 		if err != nil || !ok[0] {
-			t.Fatalf("Settle = %v, %v, want [true], nil", ok, err)
+			t.Fatalf("Settle: got %v, error %v, want [true] and no error", ok, err)
 		}
 	}
 	checkStored(t, s, 4)
 	if c, err := s.Counters(t.Context(), "default"); err != nil || len(c) != 1 || c[0].Value != 4 {
-		t.Errorf("Counters after four settlements = %v, %v, want one counter with value 4", c, err)
+		t.Errorf("Counters after four settlements: got %v, error %v, want one counter with value 4", c, err)
 	}
 }
 
@@ -272,10 +274,10 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
 	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrFull)
 	if _, ok, err := s.Session(t.Context(), "default", sessionID(0)); !ok || err != nil {
-		t.Errorf("Session on a full server: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session on a full server: got found = %v, error %v, want found = true and no error", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "default", sessionID(0)); !ok || err != nil {
-		t.Errorf("Forget on a full server = %v, %v, want true, nil", ok, err)
+		t.Errorf("Forget on a full server: got %v, error %v, want true and no error", ok, err)
 	}
 	server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
 	for n := range 2 {
@@ -285,11 +287,12 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	}
 	m, err := s.Stats(t.Context())
 	if err != nil || m["sessions"] != 2 || m["exchanges"] != 2 {
-		t.Errorf("Stats = %v, %v, want 2 sessions and 2 exchanges", m, err)
+		t.Errorf("Stats: got %v, error %v, want 2 sessions and 2 exchanges", m, err)
 	}
 }
 
-// A retry would not help, so the error is ErrCorrupt and not ErrUnavailable.
+// If a key has the wrong type, a retry does not help, so the error must be redis.ErrCorrupt and not
+// session.ErrUnavailable.
 func TestWrongKeyTypeReturnsErrCorrupt(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -306,7 +309,7 @@ func TestWrongKeyTypeReturnsErrCorrupt(t *testing.T) {
 	_, _, rowErr := s.Session(t.Context(), "default", sessionID(1))
 	for call, err := range map[string]error{"Write": s.Write(t.Context(), newBatch(1)), "Session": rowErr, "Exchanges": err} {
 		if !errors.Is(err, redis.ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
-			t.Errorf("%s with a wrong key type: err = %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
+			t.Errorf("%s with a wrong key type: got error %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
 		}
 	}
 }
@@ -338,7 +341,7 @@ func TestWrongPasswordReturnsErrAuth(t *testing.T) {
 		s := openWithLongTimeout(t, url)
 		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), newBatch(1)))
 		if !errors.Is(err, wantErr) {
-			t.Errorf("Ping and Write with URL %s: err = %v, want %v", url, err, wantErr)
+			t.Errorf("Ping and Write with URL %s: got error %v, want %v", url, err, wantErr)
 		}
 		if err != nil {
 			reports = append(reports, err.Error())
@@ -382,7 +385,7 @@ func TestMissingPermissionErrorNamesTheRemedy(t *testing.T) {
 	err := s.Write(t.Context(), newBatch(1))
 	checkUnavailable(t, "write", err, redis.ErrACL)
 	if err != nil && !strings.Contains(err.Error(), "docs/OPERATIONS.md") {
-		t.Errorf("Write without the permission for hset: err = %v, want an error that names docs/OPERATIONS.md", err)
+		t.Errorf("Write without the permission for hset: got error %v, want an error that names docs/OPERATIONS.md", err)
 	}
 	server.MustDo(t, "ACL", "SETUSER", "app", "+hset")
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {

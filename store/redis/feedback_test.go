@@ -14,7 +14,7 @@ import (
 	"precept/store/storetest"
 )
 
-// postScore adds a user's score with an id to the feedback on session n.
+// postScore adds an entry with a user's score to the feedback on session n.
 func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	t.Helper()
 	e := feedback.Entry{ID: id, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
@@ -23,13 +23,13 @@ func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 	}
 }
 
-// readOpenFeedback returns a RatedOpenSessions page as text, and the page's last position. "2: a e, 1: b" means entries
-// a and e in session 2, and entry b in session 1.
+// readOpenFeedback returns one page of RatedOpenSessions as text, and the last position on the page. The text "2: a e,
+// 1: b" means that session 2 has the entries a and e, and session 1 has entry b.
 func readOpenFeedback(t *testing.T, s *redis.Store, after string, limit int) (text, last string) {
 	t.Helper()
 	rows, entries, last, err := s.RatedOpenSessions(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
-		t.Fatalf("RatedOpenSessions = %d rows, entries for %d sessions, %v, want equal counts", len(rows), len(entries), err)
+		t.Fatalf("RatedOpenSessions: got %d rows, entries for %d sessions, error %v, want as many rows as sessions and no error", len(rows), len(entries), err)
 	}
 	var lines []string
 	for i, r := range rows {
@@ -49,7 +49,7 @@ func readOpenFeedback(t *testing.T, s *redis.Store, after string, limit int) (te
 
 func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := openWithShards(t, server.URL(), 1) // one shard's sessions are ordered
+	s := openWithShards(t, server.URL(), 1) // only the sessions of one shard have an order
 	for n := range 4 {
 		if err := s.Write(t.Context(), newBatch(n)); err != nil {
 			t.Fatal(err)
@@ -59,7 +59,7 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 		t.Helper()
 		got, last := readOpenFeedback(t, s, after, limit)
 		if got != want {
-			t.Errorf("RatedOpenSessions page, %s = %q, want %q", moment, got, want)
+			t.Errorf("RatedOpenSessions page, %s: got %q, want %q", moment, got, want)
 		}
 		return last
 	}
@@ -68,20 +68,20 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 	}
 	postScore(t, s, 2, "a", 1)
 	postScore(t, s, 1, "b", 0)
-	postScore(t, s, 7, "c", 0) // a session without a row
+	postScore(t, s, 7, "c", 0) // session 7 has no row
 	postScore(t, s, 3, "d", 0)
 	first := checkPage("first page", "", 1, "2: a")
 	last := checkPage("second page", first, 9, "1: b, 3: d")
 	checkPage("without new feedback", last, 9, "")
 	postScore(t, s, 2, "e", 1)
-	postScore(t, s, 1, "b", 0) // a repeated post changes nothing
+	postScore(t, s, 1, "b", 0) // a repeated post must change nothing
 	last = checkPage("after new feedback on one session", last, 9, "2: a e")
 
 	checkSettled := func(want string) {
 		t.Helper()
 		got, err := s.AreSettled(t.Context(), "default", []session.ID{sessionID(1), sessionID(2), sessionID(3)})
 		if err != nil || fmt.Sprint(got) != want {
-			t.Errorf("AreSettled = %v, %v, want %s", got, err, want)
+			t.Errorf("AreSettled: got %v, error %v, want %s", got, err, want)
 		}
 	}
 	checkSettled("[false false false]")
@@ -96,7 +96,7 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 	postScore(t, s, 1, "late", 1)
 	checkPage("after feedback on a settled session", "", 9, "2: a e")
 
-	// A reader's position does not move back when the newest feedback is deleted.
+	// When the newest feedback is deleted, the position of a reader must not move back.
 	postScore(t, s, 0, "f", 1)
 	postScore(t, s, 2, "h", 1)
 	last = checkPage("after new feedback on two sessions", last, 9, "0: f, 2: a e h")
@@ -117,12 +117,13 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 	checkPage("with a damaged entry in session 0", "", 9, "3: i")
 	server.MustDo(t, "HDEL", fmt.Sprint(keys[0]), "bad")
 
-	// After Redis has lost data, new positions are below the reader's position, and the reader begins again.
+	// After Redis has lost data, the positions of new feedback are lower than the reader's position. The reader must
+	// then begin again.
 	checkPage("after data loss", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
-// PurgeParked deletes old parked feedback (feedback on sessions not stored yet) only for tenants in a list. If a tenant
-// is missing from the list, the next Park adds the tenant.
+// Parked feedback is feedback on sessions that are not stored yet. PurgeParked deletes old parked feedback only for the
+// tenants in a list. If a tenant is missing from this list, the next call of Park must add the tenant.
 func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"a parked entry": nil, "an entry above the limit": session.ErrParkingFull} {
@@ -145,10 +146,10 @@ func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 			key = 2
 		}
 		if err := s.Park(t.Context(), testTenant, key, newEntry("e")); !errors.Is(err, want) {
-			t.Errorf("Park(%s) error = %v, want %v", name, err, want)
+			t.Errorf("Park(%s): got error %v, want %v", name, err, want)
 		}
 		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
-			t.Errorf("PurgeParked after Park(%s) = %d, %v, want 1", name, n, err)
+			t.Errorf("entries deleted by PurgeParked after Park(%s): got %d, error %v, want 1", name, n, err)
 		}
 	}
 }
@@ -166,18 +167,18 @@ func TestParkedFeedbackIsLimitedPerTenant(t *testing.T) {
 		}
 	}
 	if err := s.Park(t.Context(), testTenant, 9, newEntry("new")); !errors.Is(err, session.ErrParkingFull) {
-		t.Errorf("Park(fourth entry) error = %v, want session.ErrParkingFull", err)
+		t.Errorf("Park(fourth entry): got error %v, want session.ErrParkingFull", err)
 	}
 	if err := s.Park(t.Context(), testTenant, 1, newEntry("e1")); err != nil {
-		t.Errorf("Park(parked entry) at the limit: %v", err)
+		t.Errorf("Park(entry that is already parked) at the limit: got error %v, want none", err)
 	}
 	if err := s.Park(t.Context(), "other", 9, newEntry("new")); err != nil {
-		t.Errorf("Park(another tenant's entry): %v", err)
+		t.Errorf("Park(another tenant's entry) at the limit: got error %v, want none", err)
 	}
 	if added, err := s.Unpark(t.Context(), testTenant, map[session.EchoKey]session.ID{0: sessionID(1)}); err != nil || added[sessionID(1)] != 1 {
-		t.Errorf("Unpark = %v, %v, want 1 entry", added, err)
+		t.Errorf("Unpark: got %v, error %v, want 1 entry", added, err)
 	}
 	if err := s.Park(t.Context(), testTenant, 9, newEntry("new")); err != nil {
-		t.Errorf("Park after Unpark: %v", err)
+		t.Errorf("Park after Unpark: got error %v, want none", err)
 	}
 }

@@ -23,16 +23,16 @@ func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redi
 
 func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// An opt-out mark has the numbers of a session's opted-out turns and items. The store keeps the mark with the largest
-// numbers, in any write order.
+// An opt-out mark says how many turns and items of a session have opted out. The store must keep the mark with the
+// largest numbers, regardless of the order in which marks are written.
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
 	if _, ok, err := other.OptOutMark(ctx, sessionID(1)); ok || err != nil {
-		t.Errorf("OptOutMark without a mark: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("OptOutMark without a mark: got found = %v, error %v, want found = false and no error", ok, err)
 	}
 	if err := one.PutOptOutMarks(ctx, nil); err != nil {
-		t.Errorf("PutOptOutMarks without marks: %v", err)
+		t.Errorf("PutOptOutMarks without marks: got error %v, want none", err)
 	}
 	for _, m := range []session.OptOutMark{{Turns: 2, Items: 7}, {Turns: 3, Items: 9}, {Turns: 1, Items: 4}} {
 		if err := one.PutOptOutMarks(ctx, map[session.ID]session.OptOutMark{sessionID(1): m, sessionID(2): {Turns: 1, Items: 1}}); err != nil {
@@ -40,15 +40,15 @@ func TestOptOutMarksAreShared(t *testing.T) {
 		}
 	}
 	if m, ok, err := other.OptOutMark(ctx, sessionID(1)); !ok || err != nil || m != (session.OptOutMark{Turns: 3, Items: 9}) {
-		t.Errorf("OptOutMark on another replica = %+v, %v, %v, want 3 turns and 9 items", m, ok, err)
+		t.Errorf("OptOutMark on another replica: got %+v, found = %v, error %v, want 3 turns and 9 items", m, ok, err)
 	}
 	if m, ok, err := other.OptOutMark(ctx, sessionID(2)); !ok || err != nil || m.Items != 1 {
-		t.Errorf("OptOutMark(another session) = %+v, %v, %v, want 1 item", m, ok, err)
+		t.Errorf("OptOutMark(another session): got %+v, found = %v, error %v, want 1 item", m, ok, err)
 	}
 	keys := fmt.Sprint(server.MustDo(t, "KEYS", "*"))
 	for n := range 3 {
 		if id := sessionID(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
-			t.Errorf("a key contains session %d's id: %s", n, keys)
+			t.Errorf("a key contains the id of session %d, want none in the keys: %s", n, keys)
 		}
 	}
 }
@@ -57,7 +57,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
 	if list, err := other.Erasures(ctx, ""); err != nil || len(list) != 0 {
-		t.Errorf("Erasures before the first announcement = %v, %v, want none", list, err)
+		t.Errorf("Erasures before the first announcement: got %v, error %v, want none", list, err)
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	announced := []session.Erasure{
@@ -68,7 +68,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	for i := range announced {
 		position, err := one.Announce(ctx, announced[i])
 		if err != nil || position == "" {
-			t.Fatalf("Announce = %q, %v, want a position, nil", position, err)
+			t.Fatalf("Announce: got %q, error %v, want a position and no error", position, err)
 		}
 		announced[i].Position = position
 	}
@@ -79,7 +79,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 			return a.Position == b.Position && a.Tenant == b.Tenant && a.At.Equal(b.At) && slices.Equal(a.IDs, b.IDs)
 		})
 		if err != nil || !equal {
-			t.Errorf("Erasures(%q) = %+v, %v, want %+v", after, list, err, want)
+			t.Errorf("Erasures(%q): got %+v, error %v, want %+v", after, list, err, want)
 		}
 	}
 	check("", announced)
@@ -93,11 +93,11 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	server.MustDo(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
 	list, err := other.Erasures(ctx, announced[2].Position)
 	if err != nil || len(list) != 1 || list[0].Tenant != "" || len(list[0].IDs) != 0 {
-		t.Errorf("Erasures with a damaged announcement = %+v, %v, want one erasure without tenant and ids", list, err)
+		t.Errorf("Erasures with a damaged announcement: got %+v, error %v, want one erasure without tenant and ids", list, err)
 	}
 	for _, position := range []string{"1-x", "-", "7-"} {
 		if list, err := other.Erasures(ctx, position); err == nil {
-			t.Errorf("Erasures(%q) = %v, want an error for an invalid position", position, list)
+			t.Errorf("Erasures(%q): got %v, want an error for an invalid position", position, list)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestAnswerIsReturnedUntilDeleted(t *testing.T) {
 		t.Helper()
 		text, ok, err := other.Answer(ctx, "default", sessionID(n), name)
 		if err != nil || ok != (want != "") || text != want {
-			t.Errorf("Answer %s = %q, %v, %v, want %q, %v, nil", moment, text, ok, err, want, want != "")
+			t.Errorf("Answer %s: got %q, found = %v, error %v, want %q, found = %v and no error", moment, text, ok, err, want, want != "")
 		}
 	}
 	for _, tc := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
@@ -135,12 +135,13 @@ func TestAnswerIsReturnedUntilDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if found, err := one.Forget(ctx, "default", sessionID(1)); !found || err != nil {
-		t.Fatalf("Forget = %v, %v, want true, nil", found, err)
+		t.Fatalf("Forget: got %v, error %v, want true and no error", found, err)
 	}
 	check("for a forgotten session", 1, "answer", "")
 }
 
-// A Consultation counts how often a lesson matched. A batch that is written twice counts once.
+// A bank.Consultation counts how often a lesson has matched. If a batch of consultations is written twice, the store
+// must count it once.
 func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
@@ -153,24 +154,24 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := one.AddConsultations(ctx, "4", map[string]bank.Consultation{"a": {Last: atSecond(0)}}); err != nil { // count 0 with an earlier time
+	if err := one.AddConsultations(ctx, "4", map[string]bank.Consultation{"a": {Last: atSecond(0)}}); err != nil { // a count of 0 with an earlier time must change nothing
 		t.Fatal(err)
 	}
 	if err := other.AddConsultations(ctx, "5", nil); err != nil {
-		t.Errorf("AddConsultations without lessons: %v", err)
+		t.Errorf("AddConsultations without lessons: got error %v, want none", err)
 	}
 	got, err := other.Consultations(ctx, []string{"a", "b"})
 	want := map[string]bank.Consultation{"a": {Count: 6, Last: atSecond(2)}}
 	if err != nil || !maps.Equal(got, want) {
-		t.Errorf("Consultations = %v, %v, want %v", got, err, want)
+		t.Errorf("Consultations: got %v, error %v, want %v", got, err, want)
 	}
 	if got, err := other.Consultations(ctx, nil); err != nil || len(got) != 0 {
-		t.Errorf("Consultations(nil) = %v, %v, want none", got, err)
+		t.Errorf("Consultations(nil): got %v, error %v, want none", got, err)
 	}
 }
 
-// A replica reads a tenant's data again only if the position has changed. Repeated feedback and a refused settlement do
-// not change the position.
+// A replica reads a tenant's data again only if the tenant's position has changed. Repeated feedback and a refused
+// settlement must not change the position.
 func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
@@ -187,7 +188,7 @@ func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	}
 	before := position()
 	if second := position(); second != before {
-		t.Errorf("position without a further write: got %+v, want %+v", second, before)
+		t.Errorf("position without another write: got %+v, want %+v as before", second, before)
 	}
 	postScore(t, one, 1, "f1", 1)
 	after := position()
@@ -196,15 +197,15 @@ func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	}
 	postScore(t, one, 1, "f1", 1) // a repeated post
 	if second := position(); second != after {
-		t.Errorf("position after repeated feedback: got %+v, want %+v", second, after)
+		t.Errorf("position after repeated feedback: got %+v, want %+v as before", second, after)
 	}
 	step := session.Settlement{Tenant: "default", ID: sessionID(1)}
 	for _, accepted := range []bool{true, false} {
 		if ok, err := one.Settle(ctx, []session.Settlement{step}); err != nil || ok[0] != accepted {
-			t.Fatalf("Settle = %v, %v, want [%v], nil", ok, err, accepted)
+			t.Fatalf("Settle: got %v, error %v, want [%v] and no error", ok, err, accepted)
 		}
 		if now := position(); (now.Counters != after.Counters) != accepted {
-			t.Errorf("position after a settlement with accepted = %v: got %+v after %+v, want Counters changed = %[1]v", accepted, now, after)
+			t.Errorf("position after a settlement with accepted = %v: got %+v after %+v, want a changed Counters field: %[1]v", accepted, now, after)
 		}
 		after = position()
 	}

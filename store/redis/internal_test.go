@@ -21,8 +21,8 @@ import (
 	"precept/internal/session"
 )
 
-// Each script first checks the permissions for all commands that scriptCall has found. A command that scriptCall does
-// not find would be denied in the middle of the script.
+// At its beginning, each script checks the permissions for all commands that the regular expression scriptCall has
+// found in it. A command that scriptCall does not find could be denied in the middle of the script.
 func TestScriptCallFindsAllCalls(t *testing.T) {
 	files, err := scriptFiles.ReadDir("lua")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestScriptCallFindsAllCalls(t *testing.T) {
 		}
 		calls := regexp.MustCompile(`\bcall\(`).FindAllIndex(text, -1)
 		if got := len(scriptCall.FindAllIndex(text, -1)); got != len(calls) {
-			t.Errorf("%s: scriptCall finds %d calls, want %d: the command must be a literal", f.Name(), got, len(calls))
+			t.Errorf("calls that scriptCall finds in %s: got %d, want %d (the command of each call must be a literal)", f.Name(), got, len(calls))
 		}
 	}
 }
@@ -45,7 +45,7 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	b := breaker{period: time.Second}
 	for range 3 {
 		if !b.allow(now) || b.isOpen(now) {
-			t.Fatal("a closed breaker refused a call")
+			t.Fatal("a closed breaker refused a call, or reported that it is open")
 		}
 	}
 	b.recordFailure(now, ErrDown)
@@ -57,7 +57,7 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 		t.Error("the breaker refused a probe after the period")
 	}
 	if b.allow(now) || b.allow(now.Add(999*time.Millisecond)) {
-		t.Error("the breaker permitted two probes in a period")
+		t.Error("the breaker permitted two probes in one period")
 	}
 	b.recordFailure(now, ErrDown)
 	if b.allow(now.Add(time.Millisecond)) {
@@ -75,45 +75,47 @@ func TestBreakerAllowsOneProbePerPeriod(t *testing.T) {
 	}
 }
 
-// The error of a refused call names the failure that opened the breaker, but is not a timeout.
+// If the breaker refuses a call, the error must contain the failure that opened the breaker, but must not count as a
+// timeout.
 func TestRefusedCallNamesTheLastFailure(t *testing.T) {
 	b := breaker{period: time.Second}
 	for _, kind := range []error{ErrDown, ErrTLS} {
 		b.recordFailure(time.Unix(1000, 0), fmt.Errorf("%w: canary: %w", kind, context.DeadlineExceeded))
 		err := b.refusal()
 		if !errors.Is(err, kind) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "canary") {
-			t.Errorf("refusal after \"%v\": err = %v, want the same kind with the failure text, and not context.DeadlineExceeded", kind, err)
+			t.Errorf("refusal after \"%v\": got error %v, want the same error with the text of the failure, and not context.DeadlineExceeded", kind, err)
 		}
 	}
 	b.recordFailure(time.Unix(1000, 0), context.DeadlineExceeded)
 	if err := b.refusal(); !errors.Is(err, ErrDown) {
-		t.Errorf("refusal after a timeout: err = %v, want ErrDown", err)
+		t.Errorf("refusal after a timeout: got error %v, want ErrDown", err)
 	}
 }
 
-// A server that requires a password limits commands from clients without a login. The error is not permanent, because
-// the value can be stored after a login.
+// A server that requires a password limits the size of commands from clients that have not logged in. The error must
+// not count as permanent, because the value can be stored after a login.
 func TestLargeValueWithoutLoginReturnsErrAuth(t *testing.T) {
 	for _, text := range []string{"ERR Protocol error: unauthenticated bulk length", "ERR Protocol error: unauthenticated multibulk length"} {
 		err := classifyReply(errors.New(text), text)
 		if !errors.Is(err, ErrAuth) || errors.Is(err, session.ErrInvalid) {
-			t.Errorf("classifyReply(%q): err = %v, want ErrAuth and not session.ErrInvalid", text, err)
+			t.Errorf("classifyReply(%q): got error %v, want ErrAuth and not session.ErrInvalid", text, err)
 		}
 	}
 }
 
-// A Redis at maxclients closes a new connection before precept has received the reason.
+// If Redis has reached its limit maxclients, it may close a new connection before precept has received the reason.
 func TestClosedConnectionErrorNamesMaxclients(t *testing.T) {
 	s := &Store{}
 	s.hasConnected.Store(true)
 	for _, cause := range []error{io.EOF, syscall.EPIPE} {
 		if err := s.withRemedy(fmt.Errorf("%w: %w", ErrDown, cause)); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "maxclients") {
-			t.Errorf("withRemedy(ErrDown with %v): err = %v, want ErrDown with the text maxclients", cause, err)
+			t.Errorf("withRemedy(ErrDown with %v): got error %v, want ErrDown with the text maxclients", cause, err)
 		}
 	}
 }
 
-// A damaged value belongs to one tenant, and must not block other tenants.
+// A damaged value affects only the tenant to which it belongs. The error must not count as an outage, which would block
+// other tenants.
 func TestDamagedValueIsNotAnOutage(t *testing.T) {
 	for _, text := range []string{
 		"ERR hash value is not an integer script: 5a, on @user_script:3.",
@@ -122,7 +124,7 @@ func TestDamagedValueIsNotAnOutage(t *testing.T) {
 	} {
 		err := classifyReply(errors.New(text), text)
 		if !errors.Is(err, ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
-			t.Errorf("classifyReply(%q): err = %v, want ErrCorrupt and not session.ErrUnavailable", text, err)
+			t.Errorf("classifyReply(%q): got error %v, want ErrCorrupt and not session.ErrUnavailable", text, err)
 		}
 	}
 }
@@ -134,14 +136,14 @@ func TestOrderedStringsSortLikeNumbers(t *testing.T) {
 		texts := make([]string, len(list))
 		for i, n := range list {
 			if texts[i] = encodeOrdered(n); decodeOrdered(texts[i]) != n {
-				t.Fatalf("decodeOrdered(encodeOrdered(%d)) = %d, want the same number", n, decodeOrdered(texts[i]))
+				t.Fatalf("decodeOrdered(encodeOrdered(%d)): got %d, want the same number", n, decodeOrdered(texts[i]))
 			}
 		}
 		slices.Sort(list)
 		slices.Sort(texts)
 		for i := range list {
 			if decodeOrdered(texts[i]) != list[i] {
-				t.Fatalf("number %d in string order = %d, want %d", i, decodeOrdered(texts[i]), list[i])
+				t.Fatalf("number %d in string order: got %d, want %d", i, decodeOrdered(texts[i]), list[i])
 			}
 		}
 	})
@@ -154,7 +156,7 @@ func TestKeysContainTenantNameHash(t *testing.T) {
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
 		k := s.tenantKeyspace(maxShards, name, 7).base
 		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
-			t.Errorf("key of tenant %.20q = %.60q, want a tag in braces and a name hash", name, k)
+			t.Errorf("key prefix of tenant %.20q: got %.60q, want a tag in braces and a hash of the name", name, k)
 		}
 		if other, ok := seen[k]; ok {
 			t.Errorf("tenants %.20q and %.20q have the same key %q", name, other, k)
@@ -165,7 +167,7 @@ func TestKeysContainTenantNameHash(t *testing.T) {
 
 func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 	if c := crc16("123456789"); c != 0x31c3 {
-		t.Fatalf("crc16(123456789) = %x, want 31c3", c)
+		t.Fatalf("crc16(123456789): got %x, want 31c3", c)
 	}
 	for r, tag := range shardTags() {
 		if slot := int(crc16(tag) % 16384); slot/64 != r || len(tag) != 4 {
@@ -177,22 +179,22 @@ func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 func TestUnpackRefusesGarbage(t *testing.T) {
 	for _, v := range []string{"", "x", "\x00\x00\x00\xff{}", "\xff\xff\xff\xff", "\x00\x00\x00\x01{"} {
 		if _, err := unpackExchange(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("unpackExchange(%q): err = %v, want ErrCorrupt", v, err)
+			t.Errorf("unpackExchange(%q): got error %v, want ErrCorrupt", v, err)
 		}
 	}
 	for _, v := range []string{"", "short", strings.Repeat("x", feedback.RankSize) + "{"} {
 		if _, err := unpackEntry(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("unpackEntry(%q): err = %v, want ErrCorrupt", v, err)
+			t.Errorf("unpackEntry(%q): got error %v, want ErrCorrupt", v, err)
 		}
 	}
 	for _, v := range []string{"", "1", "x y", "1 short"} {
 		if _, err := decodeSettledState(v); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("decodeSettledState(%q): err = %v, want ErrCorrupt", v, err)
+			t.Errorf("decodeSettledState(%q): got error %v, want ErrCorrupt", v, err)
 		}
 	}
 }
 
-// With 30,000 keyspaces, a merge that takes quadratic time would take minutes.
+// With the 30,000 keyspaces in this test, a merge that takes quadratic time would need minutes.
 func TestWalkMergesManyKeyspaces(t *testing.T) {
 	const keyspaces = 30_000
 	s, err := Open(Options{URL: "redis://127.0.0.1:1", Now: time.Now})
@@ -244,10 +246,10 @@ func TestWalkMergesManyKeyspaces(t *testing.T) {
 		got = append(got, r.position.major)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("walk: got %d references, sorted = %v, want %d sorted references", len(got), slices.IsSorted(got), len(want))
+		t.Errorf("references from the walk: got %d, sorted = %v, want %d sorted references", len(got), slices.IsSorted(got), len(want))
 	}
 	if limit := keyspaces/256 + 1 + 30*100/8; calls > limit {
-		t.Errorf("walk calls: got %d, want at most %d", calls, limit)
+		t.Errorf("calls that the walk makes: got %d, want at most %d", calls, limit)
 	}
 }
 

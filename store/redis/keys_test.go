@@ -15,7 +15,7 @@ import (
 	"precept/store/storetest"
 )
 
-// fillStore makes all kinds of changes except deletions, in two tenants.
+// fillStore makes all kinds of changes to a store except deletions, in two tenants.
 func fillStore(t *testing.T, s *redis.Store) {
 	t.Helper()
 	for _, call := range changeCalls() {
@@ -27,7 +27,7 @@ func fillStore(t *testing.T, s *redis.Store) {
 		}
 	}
 	if ok, err := s.AcquireLease(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
-		t.Fatalf("AcquireLease = %v, %v, want true, nil", ok, err)
+		t.Fatalf("AcquireLease: got %v, error %v, want true and no error", ok, err)
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func listKeys(t *testing.T, server *storetest.Redis, pattern string) (names []st
 	return names
 }
 
-// A key has a hash tag in braces and a hash of the tenant name. Only opt-out marks, leases and consultation batch names
-// expire.
+// Each key must contain a hash tag in braces and, instead of the tenant's name, a hash of the name. Only opt-out marks,
+// leases and the names of consultation batches may expire.
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
@@ -60,26 +60,26 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	for _, key := range listKeys(t, server, "*") {
 		found := validKey.FindStringSubmatch(key)
 		if found == nil || strings.Contains(key, "default") || strings.Contains(key, "other") {
-			t.Errorf("key %q has an unknown form or contains a tenant name", key)
+			t.Errorf("key %q has an unknown form, or contains the name of a tenant", key)
 			continue
 		}
 		tags[found[1]] = true
 		ttl, _ := server.MustDo(t, "PTTL", key).(int64)
 		if (ttl >= 0) != expiringKey.MatchString(key) {
-			t.Errorf("PTTL(%s) = %d, want an expiry: %v", key, ttl, expiringKey.MatchString(key))
+			t.Errorf("PTTL(%s): got %d, want an expiry: %v", key, ttl, expiringKey.MatchString(key))
 		}
 		if kind := strings.Split(strings.Replace(key, "all:", "", 1), ":")[2]; ttl >= 0 {
 			if left := time.Duration(ttl) * time.Millisecond; left > expiries[kind] || left < expiries[kind]-5*time.Minute {
-				t.Errorf("expiry(%s) = %v, want %v, or at most 5 minutes less", key, left, expiries[kind])
+				t.Errorf("time until the key %s expires: got %v, want %v or at most 5 minutes less", key, left, expiries[kind])
 			}
 			delete(expiries, kind)
 		}
 	}
-	if len(tags) != 4 { // two tenants, a shard's lists, and keys without a tenant
-		t.Errorf("tenant key parts: got %v, want 4", tags)
+	if len(tags) != 4 { // for two tenants, for the lists of a shard, and for keys without a tenant
+		t.Errorf("tenant parts of the keys: got %v, want 4 different parts", tags)
 	}
 	if len(expiries) > 0 {
-		t.Errorf("no key of these kinds expires: %v", expiries)
+		t.Errorf("kinds without a key that expires: got %v, want none", expiries)
 	}
 }
 
@@ -89,27 +89,27 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	empty := readAllData(t, other)
 	fillStore(t, one)
 	if got := readAllData(t, other); got != empty {
-		t.Errorf("the store with another prefix has data:%s", diffLines(got, empty))
+		t.Errorf("data in the store with another prefix: got lines that an empty store does not have:%s", diffLines(got, empty))
 	}
 	full := readAllData(t, one)
 	for _, tenant := range []string{testTenant, "other"} {
 		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
-			t.Errorf("ForgetTenant with another prefix = %d, %v, want 0, nil", n, err)
+			t.Errorf("ForgetTenant with another prefix: got %d, error %v, want 0 and no error", n, err)
 		}
 	}
 	if got := readAllData(t, one); got != full {
-		t.Errorf("the data with prefix one changed after deletions with prefix other:%s", diffLines(got, full))
+		t.Errorf("data with the prefix one after deletions with the prefix other: got changed lines:%s", diffLines(got, full))
 	}
 }
 
-// The test makes each call as a Redis user with access to only one tenant's keys.
+// The test makes each call as a Redis user that can access only the keys of one tenant.
 func TestCallsUseOnlyTenantKeys(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
 	fillStore(t, s)
 	row, ok, err := s.Session(t.Context(), testTenant, sessionID(1))
 	if err != nil || !ok {
-		t.Fatalf("Session(1): found = %v, err = %v, want true, nil", ok, err)
+		t.Fatalf("Session(1): got found = %v, error %v, want found = true and no error", ok, err)
 	}
 	own := listKeys(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
@@ -118,25 +118,25 @@ func TestCallsUseOnlyTenantKeys(t *testing.T) {
 	tag := strings.Split(own[0], ":")[2]
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
 	app := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
-	multiTenant := []string{ // calls for all tenants, and calls in changeCalls and readCalls that use two tenants
+	multiTenant := []string{ // the calls that concern all tenants, and the calls in changeCalls and readCalls that use two tenants
 		"write", "set aside", "readmit", "purge sessions", "purge parked", "forget tenant",
 		"due sessions", "unsettled sessions", "all samples", "all sessions", "dead letters", "count unsampled", "stats", "positions",
 	}
 	for _, call := range append(changeCalls(), readCalls()...) {
 		_, err := call.do(t.Context(), app)
 		if isMultiTenant := slices.Contains(multiTenant, call.name); err != nil && !isMultiTenant {
-			t.Errorf("%s for one tenant: %v", call.name, err)
+			t.Errorf("%s for one tenant: got error %v, want none", call.name, err)
 		} else if err != nil && !errors.Is(err, redis.ErrACL) {
-			t.Errorf("%s for several tenants: err = %v, want nil or redis.ErrACL", call.name, err)
+			t.Errorf("%s for several tenants: got error %v, want none or redis.ErrACL", call.name, err)
 		}
 	}
 	if err := app.Write(t.Context(), newBatch(7)); err != nil {
-		t.Errorf("Write for the permitted tenant: %v", err)
+		t.Errorf("Write for the permitted tenant: got error %v, want none", err)
 	}
 	other := newBatch(8)
 	other.Rows[0].Tenant, other.Exchanges = "other", nil
 	if err := app.Write(t.Context(), other); !errors.Is(err, redis.ErrACL) {
-		t.Errorf("Write for another tenant: err = %v, want redis.ErrACL", err)
+		t.Errorf("Write for another tenant: got error %v, want redis.ErrACL", err)
 	}
 }
 
@@ -160,12 +160,12 @@ func TestTenantNamesAreHashed(t *testing.T) {
 		}
 		tags[found[1]] = true
 	}
-	if len(tags) != len(names)+2 { // the shards' lists, and keys without a tenant
-		t.Errorf("tenant key parts: got %d, want %d, two more than tenants", len(tags), len(names)+2)
+	if len(tags) != len(names)+2 { // two more parts, for the lists of shards and for keys without a tenant
+		t.Errorf("different tenant parts of the keys: got %d, want %d, two more than there are tenants", len(tags), len(names)+2)
 	}
 	slices.Sort(names)
 	if got, err := s.Tenants(t.Context()); err != nil || !slices.Equal(got, names) {
-		t.Errorf("Tenants = %.200q, %v, want %q", got, err, names)
+		t.Errorf("Tenants: got %.200q, error %v, want %q", got, err, names)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 	if acquire(other, "other", time.Hour) {
 		t.Fatal("AcquireLease by a second owner = true, want false")
 	}
-	if !acquire(one, "one", time.Millisecond) { // shortens the lease
+	if !acquire(one, "one", time.Millisecond) { // this renewal shortens the lease
 		t.Fatal("renewal by the first owner = false, want true")
 	}
 	eventually(t, "lease expiry", func() error {
@@ -196,7 +196,7 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 		return nil
 	})
 	if acquire(one, "one", time.Hour) {
-		t.Error("the first owner took over the second owner's lease")
+		t.Error("AcquireLease by the first owner while the second owner has the lease = true, want false")
 	}
 	if err := one.ReleaseLease(t.Context(), "work", "one"); err != nil {
 		t.Error(err)
@@ -217,7 +217,7 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 			}
 			v, err := b.Version(t.Context())
 			if err != nil || seen[v] || v == "" {
-				t.Errorf("Version after a change = %q, %v, want a new version", v, err)
+				t.Errorf("Version after a change: got %q, error %v, want a new version", v, err)
 			}
 			seen[v] = true
 		}
@@ -225,6 +225,6 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 	}
 	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(lessonText)}}}
 	if err := b.Commit(t.Context(), stale); !errors.Is(err, bank.ErrChanged) {
-		t.Errorf("Commit from a version before FLUSHALL: err = %v, want bank.ErrChanged", err)
+		t.Errorf("Commit from a version before FLUSHALL: got error %v, want bank.ErrChanged", err)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"precept/store/storetest"
 )
 
-// readDataWithoutPosition is like readAllData, but leaves out the positions, which differ between layouts.
+// readDataWithoutPosition returns the same text as readAllData, but without the positions, because they differ between
+// layouts.
 func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	t.Helper()
 	for line := range strings.Lines(readAllData(t, s)) {
@@ -27,8 +28,8 @@ func readDataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// The migration deletes the old layout's keys, except for the keys t and frozen. These two keys make every call that
-// still uses the old layout fail.
+// The migration deletes the keys of the old layout except for t and frozen. These two keys make each call fail that
+// still uses the old layout.
 func TestMigrationKeepsAllData(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -42,41 +43,41 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	want := readDataWithoutPosition(t, s)
 	done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4})
 	if err != nil || done.Tenants != 2 || done.Sessions < 3 {
-		t.Fatalf("Migrate = %+v, %v, want 2 tenants and at least 3 sessions", done, err)
+		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants and at least 3 sessions", done, err)
 	}
 	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
 		if got := readDataWithoutPosition(t, s); got != want {
-			t.Errorf("data in %s changed in the migration:%s", name, diffLines(got, want))
+			t.Errorf("data in %s after the migration: got changed lines:%s", name, diffLines(got, want))
 		}
 	}
 	for _, key := range listKeys(t, server, "*") {
 		if strings.Contains(key, "moving") || strings.HasSuffix(key, "dirty") || strings.HasSuffix(key, "taken") {
-			t.Errorf("the migration left the migration key %s", key)
+			t.Errorf("the migration left its temporary key %s, want it deleted", key)
 		}
 		if base, name, _ := strings.Cut(key, "}:"); len(base) == len("precept:{0123456789abcdef") && name != "t" && name != "frozen" {
-			t.Errorf("the migration left the old layout key %s", key)
+			t.Errorf("the migration left the key %s of the old layout, want it deleted", key)
 		}
 	}
 	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil || len(groups) != 1 {
-		t.Errorf("SampleGroups(lake) = %v, %v, want one stream", groups, err)
+		t.Errorf("SampleGroups(lake): got %v, error %v, want one stream", groups, err)
 	}
 	if done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil || done != (redis.MigrateResult{}) {
-		t.Errorf("second Migrate = %+v, %v, want no moved tenant, nil", done, err)
+		t.Errorf("second Migrate: got %+v, error %v, want no moved tenant and no error", done, err)
 	}
 	for _, call := range changeCalls()[addingCallCount:] {
 		if _, err := call.do(t.Context(), s); err != nil {
-			t.Errorf("%s after the migration: %v", call.name, err)
+			t.Errorf("%s after the migration: got error %v, want none", call.name, err)
 		}
 	}
 	if err := s.Write(t.Context(), newBatch(77)); err != nil {
 		t.Error(err)
 	}
 	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(77)); !ok || err != nil {
-		t.Errorf("Session written after the migration: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session written after the migration: got found = %v, error %v, want found = true and no error", ok, err)
 	}
 }
 
-// MigrateOptions.Progress needs no lock, because Migrate never makes two calls at the same time.
+// Migrate must never make two calls of MigrateOptions.Progress at the same time, so that the function needs no lock.
 func TestMigrateProgressCallsDoNotOverlap(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 1)
@@ -95,11 +96,11 @@ func TestMigrateProgressCallsDoNotOverlap(t *testing.T) {
 		calls.Add(1)
 	}})
 	if err != nil || calls.Load() < 2 {
-		t.Fatalf("Migrate: %d Progress calls, err = %v, want at least one per tenant (two tenants)", calls.Load(), err)
+		t.Fatalf("Migrate of two tenants: got %d calls of Progress, error %v, want at least 2 calls and no error", calls.Load(), err)
 	}
 }
 
-// The test changes values after the migration has copied the tenant, and before the migration ends.
+// The test changes values of a tenant after the migration has copied the tenant, but before the migration ends.
 func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -130,18 +131,18 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 			}
 			return errors.New("not yet")
 		})
-		time.Sleep(50 * time.Millisecond) // until the rest is copied
+		time.Sleep(50 * time.Millisecond) // until the migration has copied the rest
 		if err := writeValues(replica, "22"); err != nil {
 			t.Error(err)
 		}
 	}})
 	if err != nil || !changed {
-		t.Fatalf("Migrate: err = %v, values changed during the migration = %v, want nil, true", err, changed)
+		t.Fatalf("Migrate: got error %v, values changed during the migration = %v, want no error and true", err, changed)
 	}
 	after := openWithShards(t, server.URL(), 1)
 	_, priors, err := after.Priors(t.Context(), testTenant)
 	if err != nil || string(priors) != "priors 22" {
-		t.Errorf("Priors after the migration = %q, %v, want \"priors 22\"", priors, err)
+		t.Errorf("Priors after the migration: got %q, error %v, want \"priors 22\"", priors, err)
 	}
 	notes := ""
 	err = after.EachNote(t.Context(), testTenant, "", func(key string, data []byte) error {
@@ -153,8 +154,8 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	}
 }
 
-// A migration freezes (stops) all writes before the switch to the new layout. During the freeze, the migration copies
-// only tenants that changed since the first copy.
+// A migration freezes (stops) all writes before it switches to the new layout. During the freeze, the migration may
+// copy only the tenants that have changed since the first copy.
 func TestMigrateFreezeCopiesOnlyChangedTenants(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -170,15 +171,15 @@ func TestMigrateFreezeCopiesOnlyChangedTenants(t *testing.T) {
 	for _, line := range stop() {
 		lower := strings.ToLower(line)
 		frozen = frozen || strings.Contains(lower, `"set" "precept:{precept}:frozen"`)
-		if strings.HasSuffix(lower, `:frozen" "one"`) { // a freeze that does not expire, which ends the migration
+		if strings.HasSuffix(lower, `:frozen" "one"`) { // the last freeze, which does not expire, ends the migration
 			break
 		}
 		if frozen && (strings.Contains(lower, `"dump"`) || strings.Contains(lower, `"hkeys"`)) {
-			t.Errorf("command %s during the freeze reads a tenant", line)
+			t.Errorf("command %s during the freeze reads an unchanged tenant, want no such command", line)
 		}
 	}
 	if !frozen {
-		t.Error("the migration did not freeze tenants")
+		t.Error("the migration did not freeze any tenant")
 	}
 }
 
@@ -217,7 +218,7 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 			renewed = true
 		case isPage || isMark && copiedMarks%pageSize == 1:
 			if !renewed {
-				t.Errorf("the lease was not renewed between the previous page and command %s", line)
+				t.Errorf("the migration did not renew the lease between the previous page and the command %s", line)
 			}
 			renewed = false
 		}
@@ -240,22 +241,22 @@ func TestMigrationMovesKeysToShardSlots(t *testing.T) {
 	}
 	want := readDataWithoutPosition(t, s)
 	if done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil || done.Tenants != 2 {
-		t.Fatalf("Migrate = %+v, %v, want 2 tenants", done, err)
+		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants", done, err)
 	}
 	if got := readDataWithoutPosition(t, s); got != want {
-		t.Errorf("data changed in the migration:%s", diffLines(got, want))
+		t.Errorf("data after the migration: got changed lines:%s", diffLines(got, want))
 	}
 }
 
-// After a migration, a server of an earlier release may write a new tenant in the old layout. Layout reports such stray
-// tenants.
+// After a migration, a server that runs an earlier release may still write a new tenant in the old layout. Layout must
+// report such tenants.
 func TestLayoutFindsKeysWrittenWithoutShards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	checkLayout := func(s *redis.Store, want redis.Layout) {
 		t.Helper()
 		if got, err := s.Layout(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("Layout = %+v, %v, want %+v", got, err, want)
+			t.Errorf("Layout: got %+v, error %v, want %+v", got, err, want)
 		}
 	}
 	old := openWithShards(t, server.URL(), 1)
@@ -269,7 +270,7 @@ func TestLayoutFindsKeysWrittenWithoutShards(t *testing.T) {
 	s := open(t, server.URL())
 	checkLayout(s, redis.Layout{})
 	shardsKey := "precept:{precept}:shards"
-	server.MustDo(t, "SET", shardsKey, "1") // a release without shards ignores this key
+	server.MustDo(t, "SET", shardsKey, "1") // an earlier release, which did not use shards, ignores this key
 	earlierRelease := openWithShards(t, server.URL(), 1)
 	for i := range 2 {
 		batch := newBatch(5 + i)
@@ -284,7 +285,7 @@ func TestLayoutFindsKeysWrittenWithoutShards(t *testing.T) {
 		}
 	}
 	if err := earlierRelease.Write(t.Context(), newBatch(7)); !errors.Is(err, redis.ErrBusy) {
-		t.Errorf("Write to a moved tenant: err = %v, want redis.ErrBusy", err)
+		t.Errorf("Write to a moved tenant: got error %v, want redis.ErrBusy", err)
 	}
 	server.MustDo(t, "SET", shardsKey, "256")
 	checkLayout(s, redis.Layout{StrayTenants: []string{"late"}})

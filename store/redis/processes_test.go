@@ -16,10 +16,10 @@ import (
 	"precept/store/storetest"
 )
 
-// childURL is an environment variable with the store URL for a child process.
+// childURL is the name of an environment variable that contains the store URL for a child process.
 const childURL = "PRECEPT_TEST_REDIS_URL"
 
-// closeAll closes all due sessions, and returns the number that this process closed.
+// closeAll closes all due sessions, and returns how many of them this process has closed.
 func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	t.Helper()
 	for {
@@ -47,11 +47,11 @@ func closeAll(t *testing.T, s *redis.Store) (closed int) {
 	}
 }
 
-// TestProcessesChild is the main function of the child processes that the tests below start.
+// TestProcessesChild is what the child processes run that the tests below start.
 func TestProcessesChild(t *testing.T) {
 	url := os.Getenv(childURL)
 	if url == "" {
-		t.Skip("runs only as a child process of other tests")
+		t.Skip("this test runs only as a child process of other tests")
 	}
 	fmt.Printf("closed=%d\n", closeAll(t, open(t, url)))
 }
@@ -85,7 +85,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		text, _, _ = strings.Cut(text, "\n")
 		n, parseErr := strconv.Atoi(text)
 		if err != nil || parseErr != nil {
-			t.Fatalf("process %d: err = %v, want nil and \"closed=N\" in the output:\n%s", i, err, &outs[i])
+			t.Fatalf("process %d: got error %v, want none and \"closed=N\" in the output:\n%s", i, err, &outs[i])
 		}
 		total += n
 	}
@@ -96,7 +96,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		got, err := s.Counters(t.Context(), tenant)
 		want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions / 2}, {Key: trial.Key{Scope: tenant, Field: "sum"}, Value: sessions / 2 * 10}}
 		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("Counters(%s) = %v, %v, want %v", tenant, got, err, want)
+			t.Errorf("Counters(%s): got %v, error %v, want %v", tenant, got, err, want)
 		}
 	}
 }
@@ -129,6 +129,6 @@ func TestKilledProcessCountsNoSessionPartially(t *testing.T) {
 	got, err := s.Counters(t.Context(), testTenant)
 	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: testTenant, Field: "sum"}, Value: sessions * 10}}
 	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("Counters after the kill = %v, %v, want %v", got, err, want)
+		t.Errorf("Counters after the kill: got %v, error %v, want %v", got, err, want)
 	}
 }

@@ -30,7 +30,7 @@ func TestStoreContractInACluster(t *testing.T) {
 	}
 }
 
-// opener returns a function that opens stores on one server, each with a separate key prefix.
+// opener returns a function that opens stores on the same server, each with its own key prefix.
 func opener(url func(prefix string) string) func(t *testing.T) storetest.Store {
 	var n atomic.Int64
 	return func(t *testing.T) storetest.Store {
@@ -49,7 +49,7 @@ func open(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// openWithShards opens a store that, if new, gets the given shard count. A store divides sessions into shards.
+// openWithShards opens a store. If the store is new, it divides its sessions into the given number of shards.
 func openWithShards(t *testing.T, url string, shards int) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: shards})
@@ -69,8 +69,8 @@ func TestStoreContractWithOneShard(t *testing.T) {
 	})
 }
 
-// A store keeps the shard count with which it was created. A store from an earlier release keeps one shard for each
-// tenant.
+// A store keeps the number of shards with which it was created. A store from an earlier release keeps one shard for
+// each tenant.
 func TestShardCountIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
 	readShardCount := func(prefix string, s *redis.Store) string {
@@ -82,22 +82,22 @@ func TestShardCountIsFixedAtCreation(t *testing.T) {
 	}
 	server.MustDo(t, "SADD", "old:{precept}:tenants", testTenant)
 	if n := readShardCount("old", open(t, server.URL()+"?prefix=old")); n != "1" {
-		t.Errorf("earlier release's store: %s shards, want 1", n)
+		t.Errorf("shards of a store from an earlier release: got %s, want 1", n)
 	}
 	if n := readShardCount("four", openWithShards(t, server.URL()+"?prefix=four", 4)); n != "4" {
-		t.Errorf("store created with 4 shards: %s shards, want 4", n)
+		t.Errorf("shards of a store created with 4 shards: got %s, want 4", n)
 	}
 	s := open(t, server.URL()+"?prefix=new")
 	if n := readShardCount("new", s); n != "256" {
-		t.Errorf("new store: %s shards, want 256", n)
+		t.Errorf("shards of a new store: got %s, want 256", n)
 	}
 	if n := readShardCount("four", open(t, server.URL()+"?prefix=four")); n != "4" {
-		t.Errorf("another replica: %s shards, want 4", n)
+		t.Errorf("shards of a store with 4 shards, opened by another replica: got %s, want 4", n)
 	}
 	server.MustDo(t, "DEL", "four:{precept}:shards")
 	server.MustDo(t, "SADD", "four:{precept}:tenants", testTenant)
 	if c, err := open(t, server.URL()+"?prefix=four").Counters(t.Context(), testTenant); err != nil || len(c) != 0 {
-		t.Errorf("Counters without a stored shard count = %v, %v, want none", c, err)
+		t.Errorf("Counters without a stored shard count: got %v, error %v, want none", c, err)
 	}
 	if n := server.MustDo(t, "GET", "four:{precept}:shardscopy"); n != "4" {
 		t.Errorf("copied shard count: got %v, want 4", n)
@@ -123,7 +123,7 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	s := openWithShards(t, server.URL(), 2)
 	storetest.RunGrowth(t, s, func(id session.ID, _ time.Time) {
 		other := id
-		other[0]++ // a missing session's id
+		other[0]++ // the id of a session that does not exist
 		err := errors.Join(s.PutAnswer(t.Context(), testTenant, id, "report", "text"), s.PutAnswer(t.Context(), testTenant, other, "report", "text"),
 			s.PutOptOutMarks(t.Context(), map[session.ID]session.OptOutMark{id: {Turns: 1, Items: 2}}))
 		if err != nil {
@@ -132,8 +132,8 @@ func TestForgottenSessionsLeaveNoKeys(t *testing.T) {
 	}, func() map[string]int64 { return keySizes(t, server) })
 }
 
-// keySizes returns the memory usage of each key without an expiry. For a settlement log, the value is instead the
-// number of entries above 32.
+// keySizes returns how much memory each key uses that does not expire. For the log of settlements, the value is instead
+// by how many entries the log is longer than 32.
 func keySizes(t *testing.T, server *storetest.Redis) map[string]int64 {
 	t.Helper()
 	out := map[string]int64{}

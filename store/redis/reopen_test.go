@@ -10,8 +10,8 @@ import (
 	"precept/store/storetest"
 )
 
-// An earlier release closed some sessions without a settlement (the final count). Readmit makes these sessions due
-// again.
+// An earlier release closed some sessions without settling them, that is, without adding them to the counters. Readmit
+// must make these sessions due again.
 func TestReadmitReopensUnsettledSessions(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)
@@ -20,7 +20,7 @@ func TestReadmitReopensUnsettledSessions(t *testing.T) {
 			Tenant: "t", ID: session.NamedID("t", session.NamespaceSession, fmt.Sprint(n)), Started: noon, Seen: noon, Data: []byte(data), Closed: closed,
 		}
 	}
-	const lost = 450 // more sessions than fit on one page
+	const lost = 450 // more sessions than Readmit reads on one page
 	b := session.Batch{}
 	for n := range lost {
 		b.Rows = append(b.Rows, row(n, `{}`, true))
@@ -50,10 +50,10 @@ func TestReadmitReopensUnsettledSessions(t *testing.T) {
 	}
 	for _, want := range []int{lost, 0} {
 		if n, err := s.Readmit(t.Context(), 3); err != nil || n != want {
-			t.Errorf("Readmit = %d, %v, want %d", n, err, want)
+			t.Errorf("Readmit: got %d, error %v, want %d", n, err, want)
 		}
 		if got := due(); len(got) != lost+1 || got[settled.ID] || got[imported.ID] {
-			t.Errorf("due sessions after Readmit: got %d, settled session due = %v, imported session due = %v, want %d, false, false",
+			t.Errorf("due sessions after Readmit: got %d, settled session due = %v, imported session due = %v, want %d, false and false",
 				len(got), got[settled.ID], got[imported.ID], lost+1)
 		}
 	}
@@ -72,6 +72,6 @@ func TestReadmitDeletesOldExchangeStream(t *testing.T) {
 		t.Error(err)
 	}
 	if n := server.MustDo(t, "EXISTS", stream); fmt.Sprint(n) != "0" {
-		t.Errorf("EXISTS %[2]s after Readmit = %[1]v, want 0", n, stream)
+		t.Errorf("EXISTS %[2]s after Readmit: got %[1]v, want 0", n, stream)
 	}
 }

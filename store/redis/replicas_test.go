@@ -13,7 +13,7 @@ import (
 	"precept/store/storetest"
 )
 
-// startReplica starts a Redis replica of server, and waits until the replica has server's data.
+// startReplica starts a Redis replica of a server, and waits until the replica has the server's data.
 func startReplica(t *testing.T, server *storetest.Redis) *storetest.Redis {
 	t.Helper()
 	host, port, err := net.SplitHostPort(server.Addr)
@@ -30,7 +30,8 @@ func startReplica(t *testing.T, server *storetest.Redis) *storetest.Redis {
 	return replica
 }
 
-// Without a replica, there is nothing to wait for. A frozen replica acknowledges nothing.
+// AwaitReplicas must return no error if the server has no replica, because there is nothing to wait for. A frozen
+// replica acknowledges no write, so AwaitReplicas must return an error.
 func TestAwaitReplicasReportsUnreplicatedWrites(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -41,14 +42,14 @@ func TestAwaitReplicasReportsUnreplicatedWrites(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := s.AwaitReplicas(t.Context()); !errors.Is(err, want) {
-			t.Errorf("AwaitReplicas with %s: err = %v, want %v", replicas, err, want)
+			t.Errorf("AwaitReplicas with %s: got error %v, want %v", replicas, err, want)
 		}
 	}
 	check("no replica", nil)
 	replica := startReplica(t, server)
 	check("a replica", nil)
 	if n := len(listKeys(t, replica, "*:s:"+sessionID(1).String())); n != 1 {
-		t.Errorf("the replica has %d rows of the session after AwaitReplicas, want 1", n)
+		t.Errorf("rows of the session on the replica after AwaitReplicas: got %d, want 1", n)
 	}
 	replica.Freeze(t)
 	check("a frozen replica", redis.ErrUnreplicated)
@@ -56,7 +57,7 @@ func TestAwaitReplicasReportsUnreplicatedWrites(t *testing.T) {
 	check("a resumed replica", nil)
 }
 
-// A cluster without replicas needs no wait.
+// AwaitReplicas must ask each master of a cluster for its replicas. Without replicas, AwaitReplicas does not wait.
 func TestAwaitReplicasAsksEachClusterMaster(t *testing.T) {
 	t.Parallel()
 	cluster := storetest.StartCluster(t)
@@ -66,7 +67,7 @@ func TestAwaitReplicasAsksEachClusterMaster(t *testing.T) {
 	}
 	for i, n := range cluster.Nodes {
 		if info := fmt.Sprint(n.MustDo(t, "INFO", "commandstats")); !strings.Contains(info, "cmdstat_info:") {
-			t.Errorf("node %d was not asked for its replicas", i)
+			t.Errorf("AwaitReplicas did not ask node %d for its replicas", i)
 		}
 	}
 }
@@ -86,7 +87,7 @@ func TestLessonChangeWithoutReplicationIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(reports) != want {
-			t.Errorf("after the change of %s: got reports %v, want %d", name, reports, want)
+			t.Errorf("reports after the change of %s: got %v, want %d reports", name, reports, want)
 		}
 	}
 	setLesson("a.md", 0)
@@ -95,10 +96,10 @@ func TestLessonChangeWithoutReplicationIsReported(t *testing.T) {
 	replica.Freeze(t)
 	setLesson("c.md", 1)
 	if err := b.Commit(t.Context(), bank.Change{Version: "unknown"}); err == nil {
-		t.Error("Commit from an unknown version: err = nil, want an error")
+		t.Error("Commit from an unknown version: got no error, want an error")
 	}
 	if len(reports) != 1 || !errors.Is(reports[0], redis.ErrUnreplicated) {
-		t.Errorf("reports after a refused change = %v, want one redis.ErrUnreplicated", reports)
+		t.Errorf("reports after a refused change: got %v, want one redis.ErrUnreplicated", reports)
 	}
 	replica.Thaw(t)
 }

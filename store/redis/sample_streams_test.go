@@ -11,8 +11,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A server that takes over without the last writes has an older sequence number. A reader that has read the lost
-// samples must find the next samples after its position.
+// After a failover that loses the last writes, the server has an older sequence number. A reader may already have read
+// the lost samples, so the next samples must get positions above the reader's position.
 func TestSamplePositionsIncreaseAfterALoss(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -25,7 +25,7 @@ func TestSamplePositionsIncreaseAfterALoss(t *testing.T) {
 		}
 		streams, err := s.SampleStreams(t.Context())
 		if err != nil || len(streams) != 1 {
-			t.Fatalf("SampleStreams = %v, %v, want one stream", streams, err)
+			t.Fatalf("SampleStreams: got %v, error %v, want one stream", streams, err)
 		}
 		for key, id := range streams {
 			number, _, _ := strings.Cut(id, "-")

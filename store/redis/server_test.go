@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// newMaxima returns n maxima. RaiseMaxima sends at most 200 maxima per script call.
+// newMaxima returns n maxima for RaiseMaxima, which sends at most 200 of them in one script call.
 func newMaxima(n int) (list []trial.Delta) {
 	for i := range n {
 		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
@@ -24,7 +24,7 @@ func newMaxima(n int) (list []trial.Delta) {
 	return list
 }
 
-// The server in this test replies only after it has received all script calls. A client that waited for each reply
+// The server in this test replies only after it has received all script calls, so a client that waited for each reply
 // would time out.
 func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 	const scriptCalls = 3
@@ -40,7 +40,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 			return
 		}
 		defer c.Close()
-		in, waiting := bufio.NewReader(c), -1 // script calls without a reply; -1 because the first call reads the shard count
+		in, waiting := bufio.NewReader(c), -1 // number of script calls without a reply; begins at -1, because the first call only reads the shard count
 		for {
 			name, _, err := readCommand(in)
 			if err != nil {
@@ -62,7 +62,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 	}()
 	s := openWithLongTimeout(t, "redis://"+l.Addr().String())
 	if err := s.RaiseMaxima(t.Context(), testTenant, newMaxima(200*scriptCalls)); err != nil {
-		t.Errorf("RaiseMaxima with a server that replies after the last call: %v", err)
+		t.Errorf("RaiseMaxima with a server that replies after the last call: got error %v, want none", err)
 	}
 	_ = s.Close()
 	_ = l.Close()
@@ -72,7 +72,7 @@ func TestScriptCallsShareOneRoundTrip(t *testing.T) {
 func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
-	if _, err := s.Tenants(t.Context()); err != nil { // reads the shard count
+	if _, err := s.Tenants(t.Context()); err != nil { // so that the store has already read the shard count
 		t.Fatal(err)
 	}
 	countCalls := func() (digests, sources int) {
@@ -87,17 +87,17 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 		}
 		return digests, sources
 	}
-	for i, want := range [][2]int{{5, 1}, {3, 0}, {5, 1}} { // an unknown script: three refused digests, then the source and two more digests
+	for i, want := range [][2]int{{5, 1}, {3, 0}, {5, 1}} { // if the server does not know the script: three refused calls by digest, then one with the source and two more by digest
 		if i == 2 {
 			server.MustDo(t, "SCRIPT", "FLUSH")
 		}
 		if digests, sources := countCalls(); [2]int{digests, sources} != want {
-			t.Errorf("round %d: got %d calls by digest and %d with the source, want %v", i, digests, sources, want)
+			t.Errorf("script calls in round %d: got %d by digest and %d with the source, want %v", i, digests, sources, want)
 		}
 	}
 	list, err := s.Maxima(t.Context(), testTenant)
 	if err != nil || len(list) != 450 {
-		t.Errorf("Maxima = %d maxima, %v, want 450", len(list), err)
+		t.Errorf("Maxima: got %d maxima, error %v, want 450", len(list), err)
 	}
 }
 
@@ -115,7 +115,7 @@ func TestCallsDuringBlockingScriptReturnErrBusy(t *testing.T) {
 	defer func() { <-ended }()
 	err := waitForError(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), newBatch(1)) })
 	if !strings.Contains(err.Error(), "BUSY") {
-		t.Errorf("Write during an endless script: err = %v, want an error with \"BUSY\"", err)
+		t.Errorf("Write during an endless script: got error %v, want an error with \"BUSY\"", err)
 	}
 	_, _, err = s.Session(t.Context(), testTenant, sessionID(0))
 	checkUnavailable(t, "Session", err, redis.ErrBusy)
@@ -134,10 +134,10 @@ func TestOversizedWriteFails(t *testing.T) {
 	}
 	eventually(t, "the next write", func() error { return s.Write(t.Context(), newBatch(2)) })
 	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(2)); !ok || err != nil {
-		t.Errorf("Session after the next write: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session after the next write: got found = %v, error %v, want found = true and no error", ok, err)
 	}
 	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); ok || err != nil {
-		t.Errorf("Session with the large value: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("Session(session of the refused write): got found = %v, error %v, want found = false and no error", ok, err)
 	}
 }
 
@@ -147,14 +147,14 @@ func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	row := newBatch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
 	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sessionID(1).String()) {
-		t.Errorf("Write(oversized row) error = %v, want session.ErrInvalid with the session id", err)
+		t.Errorf("Write(oversized row): got error %v, want session.ErrInvalid with the session id", err)
 	}
 	if keys := listKeys(t, server, "*"); len(keys) > 0 {
 		t.Errorf("stored keys: got %q, want none", keys)
 	}
 }
 
-// Redis may evict an open session's row. DueSessions skips the session, and returns the other sessions.
+// Redis may evict the row of an open session. DueSessions must skip this session and return the others.
 func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -163,7 +163,7 @@ func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for n := range 3 { // delete the oldest sessions' rows
+	for n := range 3 { // delete the rows of the three oldest sessions
 		for _, key := range listKeys(t, server, "*:s:"+sessionID(n).String()) {
 			server.MustDo(t, "DEL", key)
 		}
@@ -179,7 +179,7 @@ func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 			wanted = append(wanted, sessionID(n).String())
 		}
 		if err != nil || fmt.Sprint(got) != fmt.Sprint(wanted) {
-			t.Fatalf("DueSessions = %v, %v, want %v", got, err, wanted)
+			t.Fatalf("DueSessions: got %v, error %v, want %v", got, err, wanted)
 		}
 		return list[len(list)-1]
 	}
@@ -187,10 +187,10 @@ func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 	checkDue(last, 2, []int{5})
 	checkDue(session.Row{}, 100, []int{3, 4, 5})
 	if list, err := s.ListSessions(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
-		t.Errorf("ListSessions = %d sessions, %v, want 3", len(list.List), err)
+		t.Errorf("ListSessions: got %d sessions, error %v, want 3", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), testTenant, sessionID(0)); !ok || err != nil {
-		t.Errorf("Forget(evicted session) = %v, %v, want true, nil", ok, err)
+		t.Errorf("Forget(evicted session): got %v, error %v, want true and no error", ok, err)
 	}
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
@@ -198,7 +198,7 @@ func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 	checkDue(session.Row{}, 100, []int{1, 3, 4, 5})
 	accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: testTenant, ID: sessionID(1)}, {Tenant: testTenant, ID: sessionID(2)}})
 	if err != nil || !accepted[0] || !accepted[1] {
-		t.Errorf("Settle(two sessions) = %v, %v, want [true true], nil", accepted, err)
+		t.Errorf("Settle(two sessions): got %v, error %v, want [true true] and no error", accepted, err)
 	}
 	checkDue(session.Row{}, 100, []int{3, 4, 5})
 }
@@ -216,20 +216,20 @@ func TestCanceledCallDoesNotOpenTheBreaker(t *testing.T) {
 		_, _, err := s.Session(ctx, testTenant, sessionID(1))
 		writeErr := s.Write(ctx, newBatch(2))
 		if !errors.Is(err, context.Canceled) || !errors.Is(writeErr, context.Canceled) {
-			t.Errorf("Session and Write with a canceled context: err = %v and %v, want context.Canceled", err, writeErr)
+			t.Errorf("Session and Write with a canceled context: got the errors %v and %v, want context.Canceled from both", err, writeErr)
 		}
 	}
 	server.Thaw(t)
 	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); !ok || err != nil {
-		t.Errorf("Session after the thaw: found = %v, err = %v, want true, nil", ok, err)
+		t.Errorf("Session after the thaw: got found = %v, error %v, want found = true and no error", ok, err)
 	}
 	if err := s.Write(t.Context(), newBatch(2)); err != nil {
-		t.Errorf("Write after the thaw: %v", err)
+		t.Errorf("Write after the thaw: got error %v, want none", err)
 	}
 }
 
-// An open circuit breaker permits one call per second, the probe. A canceled probe does not show whether the server is
-// available.
+// An open circuit breaker permits one call per second, the probe. The breaker must stay open after a canceled probe,
+// because this probe does not show whether the server is available.
 func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	now := time.Now()
@@ -245,9 +245,9 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, cancel)
 	if err := s.Write(ctx, newBatch(1)); !errors.Is(err, context.Canceled) {
-		t.Errorf("canceled probe: err = %v, want context.Canceled", err)
+		t.Errorf("canceled probe: got error %v, want context.Canceled", err)
 	}
 	if err := s.Write(t.Context(), newBatch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "tries again every") {
-		t.Errorf("Write after a canceled probe: err = %v, want redis.ErrDown with the probe interval", err)
+		t.Errorf("Write after a canceled probe: got error %v, want redis.ErrDown with \"tries again every\" in the text", err)
 	}
 }

@@ -21,7 +21,7 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkStored(t, s, 1)
-	checkStored(t, open(t, server.URL()), 1) // the same data without TLS
+	checkStored(t, open(t, server.URL()), 1) // a client without TLS must see the same data
 	checkStored(t, open(t, "redis://"+addr+"?tls=true&skip_verify=true"), 1)
 	checkStored(t, open(t, url+"&server_name=redis.test"), 1)
 
@@ -33,7 +33,7 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 		s := openWithLongTimeout(t, tc.url)
 		err := waitForError(t, trusted, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("client that trusts %s: err = %v, want an error with %q", trusted, err, tc.want)
+			t.Errorf("client that trusts %s: got error %v, want an error with %q", trusted, err, tc.want)
 		}
 	}
 	checkUnavailable(t, "Ping without TLS, server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
@@ -53,7 +53,7 @@ func TestExpiredCertificateErrorNamesTheRemedy(t *testing.T) {
 	s := openWithLongTimeout(t, "rediss://"+addr+"?ca_file="+secrets.CA)
 	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 	if !strings.Contains(err.Error(), "renew Redis' certificate") {
-		t.Errorf("Ping with an expired server certificate: err = %v, want an error with \"renew Redis' certificate\"", err)
+		t.Errorf("Ping with an expired server certificate: got error %v, want an error with \"renew Redis' certificate\"", err)
 	}
 }
 
@@ -83,13 +83,13 @@ func TestClusterAcceptsOnlyValidClientCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
-		t.Errorf("Write after the slot was moved: %v", err)
+		t.Errorf("Write after the slot was moved: got error %v, want none", err)
 	}
 	checkStored(t, s, 1)
 }
 
-// openWithClientCertificate opens a store with the client certificate, and checks that the servers refuse a store
-// without a certificate or with another CA's certificate.
+// openWithClientCertificate opens a store with the client certificate. It fails the test unless the servers refuse a
+// store without a certificate, and a store with a certificate from another CA.
 func openWithClientCertificate(t *testing.T, secrets *storetest.TLSFiles, url string) *redis.Store {
 	t.Helper()
 	s := open(t, url+"&cert_file="+secrets.Cert+"&key_file="+secrets.Key)
@@ -102,7 +102,7 @@ func openWithClientCertificate(t *testing.T, secrets *storetest.TLSFiles, url st
 		refused := openWithLongTimeout(t, url)
 		err := waitForError(t, certificate, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
-			t.Errorf("Ping with %s: err = %v, want an error with \"cert_file and key_file in store.url\"", certificate, err)
+			t.Errorf("Ping with %s: got error %v, want an error with \"cert_file and key_file in store.url\"", certificate, err)
 		}
 	}
 	return s
@@ -119,12 +119,12 @@ func TestInvalidTLSFilesAreRefused(t *testing.T) {
 		"ca_file=/nowhere.pem", "ca_file=" + empty, "cert_file=" + secrets.Cert, "key_file=" + secrets.Key, "cert_file=" + secrets.CA + "&key_file=" + secrets.Key,
 	} {
 		if err := redis.CheckURL("rediss://:canary@h?" + query); !errors.Is(err, redis.ErrURL) || strings.Contains(err.Error(), "canary") {
-			t.Errorf("CheckURL with %s: err = %v, want redis.ErrURL without the password \"canary\"", query, err)
+			t.Errorf("CheckURL with %s: got error %v, want redis.ErrURL without the password \"canary\" in the text", query, err)
 		}
 	}
 }
 
-// The epoch must change, because the failover may have lost writes.
+// After a failover, the epoch must change, because the failover may have lost writes.
 func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartSentinel(t)

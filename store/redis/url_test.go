@@ -42,12 +42,12 @@ func TestDataNameIgnoresTheLogin(t *testing.T) {
 			t.Fatalf("DataName(%q): %v", text, err)
 		}
 		if first, ok := names[got]; ok && first != want {
-			t.Errorf("DataName(%q) = %q, the name for %s, want a name for %s", text, got, first, want)
+			t.Errorf("DataName(%q): got %q, which is the name for the case %q, want the name for the case %q", text, got, first, want)
 		}
 		names[got] = want
 	}
 	if len(names) != 6 {
-		t.Errorf("DataName: got %d names, want 6: %v", len(names), names)
+		t.Errorf("different results of DataName: got %d, want 6, in %v", len(names), names)
 	}
 }
 
@@ -59,10 +59,10 @@ func TestCheckURLRefusesInvalidURL(t *testing.T) {
 	} {
 		err := CheckURL(text)
 		if !errors.Is(err, ErrURL) {
-			t.Errorf("CheckURL(%q): err = %v, want ErrURL", text, err)
+			t.Errorf("CheckURL(%q): got error %v, want ErrURL", text, err)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") {
-			t.Errorf("CheckURL(%q): err = %v, want an error without the password", text, err)
+			t.Errorf("CheckURL(%q): got error %v, want an error without the password", text, err)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func FuzzParseURL(f *testing.F) {
 			return
 		}
 		if len(a.Addrs) == 0 || a.prefix == "" || a.DB < 0 {
-			t.Errorf("parseURL(%q) = %+v, want addresses, a prefix and a database number >= 0", text, a)
+			t.Errorf("parseURL(%q): got %+v, want addresses, a prefix and a database number >= 0", text, a)
 		}
 	})
 }

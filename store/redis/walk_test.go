@@ -12,7 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-func TestWalkUsesLimitedMemory(t *testing.T) { //nolint:paralleltest // measures the heap
+func TestWalkUsesLimitedMemory(t *testing.T) { //nolint:paralleltest // the test measures the heap
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
 	const tenants, samples, bytes = 1000, 12, 4000
 	for tenant := range tenants {
@@ -31,7 +31,7 @@ func TestWalkUsesLimitedMemory(t *testing.T) { //nolint:paralleltest // measures
 		runtime.GC()
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc) //nolint:gosec // far below the int64 maximum
+		return int64(m.HeapAlloc) //nolint:gosec // far below the maximum of an int64
 	}
 	before, peak, found := heap(), int64(0), map[string]int{}
 	err := s.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(m session.StoredSample) error {
@@ -42,16 +42,16 @@ func TestWalkUsesLimitedMemory(t *testing.T) { //nolint:paralleltest // measures
 		return nil
 	})
 	if err != nil || len(found) != tenants {
-		t.Fatalf("EachSample: samples for %d tenants, err = %v, want %d", len(found), err, tenants)
+		t.Fatalf("tenants with samples in EachSample: got %d, error %v, want %d and no error", len(found), err, tenants)
 	}
 	for tenant, n := range found {
 		if n != samples {
-			t.Errorf("%s samples: got %d, want %d", tenant, n, samples)
+			t.Errorf("samples of tenant %s: got %d, want %d", tenant, n, samples)
 		}
 	}
 	if all := int64(tenants * samples * bytes); peak > all/2 {
-		t.Errorf("walk heap: got %d MiB, want at most half the size of all samples (%d MiB)", peak>>20, all>>20)
+		t.Errorf("heap during the walk: got %d MiB, want at most half the size of all samples (%d MiB)", peak>>20, all>>20)
 	} else {
-		t.Logf("walk heap: %d MiB of %d MiB", peak>>20, all>>20)
+		t.Logf("heap during the walk: %d MiB; size of all samples: %d MiB", peak>>20, all>>20)
 	}
 }

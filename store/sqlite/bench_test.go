@@ -45,14 +45,15 @@ func benchID(n int) (id session.ID) {
 	return id
 }
 
-// meter measures calls without the time for creating data. The CPU time includes checkpoints and garbage collection.
+// meter measures the time and the CPU time of calls, but not of creating the data for them. The CPU time includes
+// checkpoints and garbage collection.
 type meter struct {
 	b     *testing.B
 	cpu   time.Duration
 	items int
 }
 
-// run calls fn, which processes a number of items.
+// run measures a call of fn, which processes the given number of items.
 func (m *meter) run(items int, fn func() error) {
 	m.b.Helper()
 	before := cpuTime()
@@ -71,12 +72,12 @@ func (m *meter) report(unit string) {
 	m.b.ReportMetric(float64(m.cpu.Nanoseconds())/float64(m.items), "cpu-ns/"+unit)
 }
 
-// benchRow returns a 4 KiB session row, the size of a session with a few blocks (inserted texts).
+// benchRow returns a session row of 4 KiB, which is about the size of a row with a few blocks (inserted texts).
 func benchRow(n, seen int) session.Row {
 	return session.Row{Tenant: "default", ID: benchID(n), Started: benchStart(), Seen: benchStart().Add(time.Duration(seen)), Data: bytes.Repeat([]byte("0123456789abcdef"), 256)}
 }
 
-// benchExchange returns a turn with about 1.3 KB.
+// benchExchange returns the exchange of a turn, of about 1.3 KB.
 func benchExchange(n, turn int) sample.Exchange {
 	id := benchID(n)
 	return sample.Exchange{
@@ -105,12 +106,12 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// benchBatch returns one part of the data for 500 turns: "rows", "echoes" (three per turn), "exchanges", or "turns"
-// with all of them.
+// benchBatch returns a batch with data for 500 turns. The argument part says which data: "rows", "echoes" (three for
+// each turn), "exchanges", or "turns" for all three.
 func benchBatch(part string, turn int) (batch session.Batch) {
 	for i := range 500 {
 		turn++
-		n := i%50 + turn/50_000*50 // a session lives for a thousand turns
+		n := i%50 + turn/50_000*50 // each session has a thousand turns
 		if part == "rows" || part == "turns" && i < 50 {
 			batch.Rows = append(batch.Rows, benchRow(n, turn))
 		}
@@ -126,7 +127,7 @@ func benchBatch(part string, turn int) (batch session.Batch) {
 	return batch
 }
 
-// fillStore stores sessions with one echo each.
+// fillStore stores the given number of sessions, each with one echo.
 func fillStore(b *testing.B, s *sqlite.Store, sessions int) {
 	b.Helper()
 	for n := 0; n < sessions; n += 500 {
@@ -141,8 +142,8 @@ func fillStore(b *testing.B, s *sqlite.Store, sessions int) {
 	}
 }
 
-// BenchmarkSession looks up stored sessions. n grows by 7919, a prime, with each look-up, so that consecutive look-ups
-// read distant rows. n/7919 is the number of look-ups.
+// BenchmarkSession measures look-ups of stored sessions. With each look-up, the session number n grows by the prime
+// 7919, so that consecutive look-ups read rows that are far apart. The number of look-ups is thus n/7919.
 func BenchmarkSession(b *testing.B) {
 	s := openBench(b)
 	fillStore(b, s, 5000)
@@ -151,12 +152,13 @@ func BenchmarkSession(b *testing.B) {
 	for b.Loop() {
 		n += 7919
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
-			b.Fatalf("Session(stored session): found = %v, err = %v, want true, nil", ok, err)
+			b.Fatalf("Session(stored session): got found = %v, error %v, want found = true and no error", ok, err)
 		}
 	}
 }
 
-// BenchmarkUnknownSession looks up unstored sessions, as each session's first request does.
+// BenchmarkUnknownSession measures look-ups of sessions that are not stored. The first request of each session causes
+// such a look-up.
 func BenchmarkUnknownSession(b *testing.B) {
 	s := openBench(b)
 	fillStore(b, s, 5000)
@@ -164,14 +166,14 @@ func BenchmarkUnknownSession(b *testing.B) {
 	for b.Loop() {
 		n++
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n)); err != nil || ok {
-			b.Fatalf("Session(unknown session): found = %v, err = %v, want false, nil", ok, err)
+			b.Fatalf("Session(unknown session): got found = %v, error %v, want found = false and no error", ok, err)
 		}
 	}
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
 }
 
-// BenchmarkFindByEcho looks up twenty keys, of which only the last is stored. n/7919 is the number of look-ups, as in
-// BenchmarkSession.
+// BenchmarkFindByEcho measures look-ups of twenty keys, of which only the last is stored. As in BenchmarkSession, n
+// grows by 7919 with each look-up.
 func BenchmarkFindByEcho(b *testing.B) {
 	s := openBench(b)
 	fillStore(b, s, 5000)
@@ -186,12 +188,13 @@ func BenchmarkFindByEcho(b *testing.B) {
 		}
 		keys[19] = benchKey(n % 5000)
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("FindEcho = %v, %v, want the session for one key", found, err)
+			b.Fatalf("FindEcho: got %v, error %v, want the session for the one stored key", found, err)
 		}
 	}
 }
 
-// BenchmarkSettle settles 200 sessions with 90 deltas each: 14 fields for each of six lessons, and six global fields.
+// BenchmarkSettle measures settling 200 sessions. Each session changes 90 counters: 14 fields for each of six lessons,
+// and six fields that belong to no lesson.
 func BenchmarkSettle(b *testing.B) {
 	for _, lessons := range []int{20, 1000} {
 		b.Run(fmt.Sprintf("lessons=%d", lessons), func(b *testing.B) {
@@ -207,8 +210,8 @@ func BenchmarkSettle(b *testing.B) {
 	}
 }
 
-// benchSettlements returns settlements of 200 sessions, numbered after n. Each session picks six of the given number of
-// lessons.
+// benchSettlements returns settlements of the 200 sessions with the numbers after n. Each session picks six of the
+// given number of lessons.
 func benchSettlements(n, lessons int) []session.Settlement {
 	steps := make([]session.Settlement, 200)
 	for i := range steps {
@@ -249,14 +252,14 @@ func BenchmarkCounters(b *testing.B) {
 	}
 	for b.Loop() {
 		list, err := s.Counters(b.Context(), "default")
-		if err != nil || len(list) != 1000*(29+180) { // the field f0 is zero, and not listed
-			b.Fatalf("Counters = %d counters, %v, want %d", len(list), err, 1000*(29+180))
+		if err != nil || len(list) != 1000*(29+180) { // Counters does not list the field f0, which is zero
+			b.Fatalf("Counters: got %d counters, error %v, want %d", len(list), err, 1000*(29+180))
 		}
 	}
 }
 
-// BenchmarkEchoes measures writing 198,000 echoes in batches of 30 (a quiet second) or 1,500 (a busy second), the
-// echoes' size in the file, and looking them up (docs/decisions/0032-echoes.md).
+// BenchmarkEchoes writes 198,000 echoes in batches of 30 (a quiet second) or 1,500 (a busy second). It measures the
+// time to write the echoes, their size in the file, and the time to look them up (see docs/decisions/0032-echoes.md).
 func BenchmarkEchoes(b *testing.B) {
 	const echoes = 198_000
 	for _, size := range []int{30, 1500} {
@@ -297,7 +300,7 @@ func echoBatch(from, size int) (batch session.Batch) {
 	return batch
 }
 
-// benchKey returns the n-th echo key. The factor spreads the keys over all 64 bits.
+// benchKey returns the n-th echo key. The factor spreads the keys over the whole range of 64-bit numbers.
 func benchKey(n int) session.EchoKey { return session.EchoKey(n) * 0x9e3779b97f4a7c15 }
 
 // measureLookup returns the mean time of a look-up of twenty keys, of which only the last is stored.
@@ -312,7 +315,7 @@ func measureLookup(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 		}
 		keys[19] = benchKey(n * 7919 % echoes)
 		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("FindEcho = %v, %v, want the session for one key", found, err)
+			b.Fatalf("FindEcho: got %v, error %v, want the session for the one stored key", found, err)
 		}
 	}
 	return time.Since(start) / rounds

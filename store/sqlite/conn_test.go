@@ -22,7 +22,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	rows := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
 		if got := fmt.Sprint(x.db.exec(put, "a"), x.db.queryInt("SELECT count(*) FROM meta")); got != "1 1" {
-			t.Errorf("exec and queryInt before the error: got %s, want 1 1", got)
+			t.Errorf("results of exec and queryInt before the error: got %s, want 1 1", got)
 		}
 		x.db.exec("no sql")
 		x.db.script("INSERT INTO meta(key, value) VALUES('b', x'01')")
@@ -30,12 +30,12 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 			rows++
 		}
 		if got := fmt.Sprint(rows, x.db.exec(put, "c"), x.db.insert(put, "d"), x.db.queryInt("SELECT 1"), x.db.queryBlob("SELECT x'01'") == nil); got != "0 0 0 0 true" {
-			t.Errorf("query rows, exec, insert, queryInt and queryBlob == nil after the error: got %s, want 0 0 0 0 true", got)
+			t.Errorf("results of query (number of rows), exec, insert, queryInt and queryBlob (is nil) after the error: got %s, want 0 0 0 0 true", got)
 		}
 		x.db.fail(errors.New("a later error"))
 	})
 	if err == nil || !strings.Contains(err.Error(), `"no"`) {
-		t.Errorf("update: err = %v, want the first failed statement's error", err)
+		t.Errorf("update: got error %v, want the error of the first statement that failed", err)
 	}
 	err = s.update(t.Context(), "test", func(x *tx) {
 		if n := x.db.queryInt("SELECT count(*) FROM meta"); n != 0 {
@@ -44,7 +44,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		x.db.exec(put, "e")
 	})
 	if _, ok, e := s.Meta(t.Context(), "e"); err != nil || !ok || e != nil {
-		t.Errorf("next transaction's value: found = %v, update error %v, read error %v, want true, nil, nil", ok, err, e)
+		t.Errorf("value from the next transaction: got found = %v, update error %v, read error %v, want found = true and no errors", ok, err, e)
 	}
 }
 
@@ -56,18 +56,19 @@ func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
 		cancel()
 		if x.db.queryInt("SELECT 1") != 0 {
-			t.Error("a query after the context ended returned a row")
+			t.Error("a query after the end of the context returned a row, want none")
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("update with a canceled context: err = %v, want context.Canceled", err)
+		t.Errorf("update with a canceled context: got error %v, want context.Canceled", err)
 	}
 	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
-		t.Errorf("canceled transaction's value: found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("value from the canceled transaction: got found = %v, error %v, want found = false and no error", ok, err)
 	}
 }
 
-// The first attempt fails and the second succeeds. The totals count the transaction once.
+// When the disk is full, update makes a checkpoint and tries the transaction again. The second attempt succeeds, and
+// the totals must count the transaction once.
 func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -79,11 +80,11 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 		}
 	})
 	if st, e := s.Stats(t.Context()); err != nil || e != nil || attempts != 2 || st[totalSamples] != 1 {
-		t.Errorf("update on a full disk: %d attempts, err = %v, then Stats = %v, %v, want 2 attempts and one sample", attempts, err, st, e)
+		t.Errorf("update on a full disk: got %d attempts, error %v, and then Stats = %v, error %v, want 2 attempts, one sample in Stats, and no errors", attempts, err, st, e)
 	}
 }
 
-// Times keep microseconds, and floats keep every bit.
+// Stored times must keep their microseconds, and stored floating-point numbers must keep every bit.
 func TestValuesRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -93,7 +94,7 @@ func TestValuesRoundTrip(t *testing.T) {
 			i    int
 			day  int32
 			yes  bool
-			f    uint64 // the number's bits, because NaN is not equal to NaN
+			f    uint64 // the bits of a floating-point number, because NaN is not equal to NaN
 			at   time.Time
 			word string
 			blob string
@@ -120,20 +121,21 @@ func TestValuesRoundTrip(t *testing.T) {
 	})
 }
 
-// A missing row leaves the variable unchanged. queryBlob returns nil for a missing row, but not for an empty blob.
+// Scanning a missing row leaves the variable unchanged. For a missing row, queryBlob returns nil, but for an empty blob
+// it returns an empty slice.
 func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	_, err := read(t.Context(), s, func(c *conn) (none int) {
 		n := int64(7)
 		if c.queryRow("SELECT 1 WHERE false").scan(&n) || n != 7 {
-			t.Errorf("variable after scanning a missing row: got %d, want 7 unchanged", n)
+			t.Errorf("variable after scanning a missing row: got %d, want 7 as before", n)
 		}
 		if n := c.queryInt("SELECT NULL"); n != 0 {
-			t.Errorf("queryInt(NULL) = %d, want 0", n)
+			t.Errorf("queryInt(NULL): got %d, want 0", n)
 		}
 		if v := c.queryBlob("SELECT 1 WHERE false"); v != nil {
-			t.Errorf("queryBlob(missing row) = %v, want nil", v)
+			t.Errorf("queryBlob(missing row): got %v, want nil", v)
 		}
 		if v := c.queryBlob("SELECT x''"); v == nil {
 			t.Error("queryBlob(empty blob) = nil, want an empty blob")

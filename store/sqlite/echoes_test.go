@@ -31,7 +31,7 @@ func testID(n int) (id session.ID) {
 // model maps each echo key to the key's sessions, with the latest time of each session.
 type model map[session.EchoKey]map[int]int
 
-// newest returns the sessions that FindEcho must return for a key.
+// newest returns the sessions that FindEcho must return for a key, the newest first.
 func (m model) newest(k session.EchoKey) (ids []session.ID) {
 	sessions := slices.SortedFunc(maps.Keys(m[k]), func(a, b int) int { return m[k][b] - m[k][a] })
 	for _, n := range sessions[:min(len(sessions), maxEchoesPerKey)] {
@@ -48,13 +48,13 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 	for _, k := range keys {
 		if want := m.newest(k); !slices.Equal(found[k], want) {
-			t.Errorf("FindEcho(%x) = %x, want %x", k, found[k], want)
+			t.Errorf("FindEcho(%x): got %x, want %x", k, found[k], want)
 		}
 	}
 }
 
-// fillGeneration makes the newest generation (a group of echoes that the store deletes together) full after the next
-// batch.
+// fillGeneration sets the size of the newest generation (a group of echoes that the store deletes together), so that
+// the generation is full after the next batch.
 func fillGeneration(s *Store) { s.newestGen.size = maxGenerationSize }
 
 func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
@@ -71,7 +71,7 @@ func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {
 func TestFindEchoMatchesModel(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)
-	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // reproducible by seed
+	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the seed makes the test reproducible
 	m, at := model{}, 0
 	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
 	for round := range 40 {
@@ -89,7 +89,7 @@ func TestFindEchoMatchesModel(t *testing.T) {
 			if m[k] == nil {
 				m[k] = map[int]int{}
 			}
-			for clash := true; clash; echoTime++ { // equal times have no defined order
+			for clash := true; clash; echoTime++ { // the order of equal times is not defined
 				clash = slices.Contains(slices.Collect(maps.Values(m[k])), echoTime+1)
 			}
 			m[k][n] = max(m[k][n], echoTime)
@@ -114,7 +114,7 @@ func TestFindEchoMatchesModel(t *testing.T) {
 	s = openStore(t, path)
 	checkModel(t, s, m, keys)
 	if s.newestGen.number != newest.number || s.newestGen.number != 4 || s.newestGen.size == 0 {
-		t.Errorf("newest generation after reopening = %+v, want number 4 as in %+v, not empty", s.newestGen, newest)
+		t.Errorf("newest generation after reopening: got %+v, want number 4 as in %+v, and a size above 0", s.newestGen, newest)
 	}
 
 	if _, err := s.PurgeSessions(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
@@ -153,7 +153,7 @@ func TestForgetKeepsOtherSessionsEchoes(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, sessions} {
 		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
-			t.Fatalf("Forget(%d) = %v, %v, want true, nil", n, ok, err)
+			t.Fatalf("Forget(%d): got %v, error %v, want true and no error", n, ok, err)
 		}
 		for i := range perSession {
 			m[session.EchoKey((n-1)*perSession+i)] = nil
@@ -193,7 +193,7 @@ func TestEchoCountIsLimited(t *testing.T) {
 		want = append(want, testID(perBatch*last+perBatch-1-i))
 	}
 	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {
-		t.Errorf("FindEcho = %v, %v, want no session for key 4, one for key 5, and %v for the key in every session", found, err, want)
+		t.Errorf("FindEcho: got %v, error %v, want no session for key 4, one for key 5, and %v for the key in every session", found, err, want)
 	}
 }
 
@@ -207,16 +207,16 @@ func TestRollbackUndoesNewGeneration(t *testing.T) {
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
-		t.Fatalf("update: err = %v, want %v", err, stop)
+		t.Fatalf("update: got error %v, want %v", err, stop)
 	}
 	if s.newestGen.number != 0 {
-		t.Errorf("newest generation after the rollback = %d, want 0", s.newestGen.number)
+		t.Errorf("newest generation after the rollback: got %d, want 0", s.newestGen.number)
 	}
 	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{echo}}); err != nil {
 		t.Fatal(err)
 	}
 	checkModel(t, s, model{1: {1: 1}}, []session.EchoKey{1})
 	if s.newestGen.number != 1 {
-		t.Errorf("newest generation after the next write = %d, want 1", s.newestGen.number)
+		t.Errorf("newest generation after the next write: got %d, want 1", s.newestGen.number)
 	}
 }

@@ -15,10 +15,10 @@ import (
 	"precept/internal/session"
 )
 
-// canary is a text that must not stay in the files after a deletion.
+// canary is a text that the tests store and delete. After the deletion, no file may contain it.
 const canary = "canary-9f27c1"
 
-// writeCanaries writes a session with the canary in every table.
+// writeCanaries writes session n so that every table contains the canary.
 func writeCanaries(t *testing.T, s *Store, tenant string, n int) {
 	t.Helper()
 	at := time.Unix(int64(1000*n), 0)
@@ -27,7 +27,7 @@ func writeCanaries(t *testing.T, s *Store, tenant string, n int) {
 		Rows:   []session.Row{{Tenant: tenant, ID: id, Started: at, Seen: at, Data: []byte(`{"name":"` + canary + `"}`)}},
 		Echoes: []session.Echo{{Tenant: tenant, Key: session.EchoKey(n), ID: id, At: at}},
 		Exchanges: []sample.Exchange{{ID: canary, Tenant: tenant, Session: id.String(), At: at, Reply: sample.Reply{
-			Text: string(bytes.Repeat([]byte(canary+" "), 3000)), // over several pages
+			Text: string(bytes.Repeat([]byte(canary+" "), 3000)), // long enough for several pages of the file
 		}}},
 		Samples: []session.StoredSample{{Tenant: tenant, Agent: "a", ID: id, Sample: sample.Sample{
 			ID: canary, CreatedAt: at, Input: map[string]any{"text": canary}, Output: map[string]any{}, Feedback: sample.Feedback{Details: map[string]any{}},
@@ -52,7 +52,7 @@ func countOnDisk(t *testing.T, s *Store, needle []byte) int {
 	return bytes.Count(readAllFiles(t, s), needle)
 }
 
-// readAllFiles returns the bytes in all database files, deleted pages included.
+// readAllFiles returns the bytes of all database files, including deleted pages.
 func readAllFiles(t *testing.T, s *Store) (all []byte) {
 	t.Helper()
 	files, err := filepath.Glob(s.options.Path + "*")
@@ -69,7 +69,7 @@ func readAllFiles(t *testing.T, s *Store) (all []byte) {
 	return all
 }
 
-// echoBytes returns an echo key as the bytes that represent it in the database file.
+// echoBytes returns the bytes that represent an echo key in the database file.
 func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	t.Helper()
 	id, ok := s.tenants.get(tenant)
@@ -79,7 +79,8 @@ func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	return binary.BigEndian.AppendUint64(nil, uint64(echoKey(id, session.EchoKey(n))))
 }
 
-// Sessions stored while the clock was ahead come first, and are not old. The old sessions after them are deleted.
+// The first sessions that PurgeSessions reads were stored while the clock was ahead, and are not old. PurgeSessions
+// must still delete the old sessions that come after them.
 func TestPurgeSessionsPassesSessionsFromFastClock(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	now := time.Unix(1_800_000_000, 0)
@@ -96,7 +97,7 @@ func TestPurgeSessionsPassesSessionsFromFastClock(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := s.PurgeSessions(t.Context(), now.AddDate(0, -1, 0)); n != 10 || err != nil {
-		t.Errorf("PurgeSessions = %d, %v, want 10 deleted sessions", n, err)
+		t.Errorf("sessions deleted by PurgeSessions: got %d, error %v, want 10", n, err)
 	}
 }
 
@@ -119,20 +120,20 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 		}
 	}
 	if n, err := s.ForgetTenant(t.Context(), "forgotten"); n != sessions || err != nil {
-		t.Fatalf("ForgetTenant = %d, %v, want %d", n, err, sessions)
+		t.Fatalf("ForgetTenant: got %d, error %v, want %d", n, err, sessions)
 	}
 	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("deleted text: %d occurrences in the files, want 0", n)
+		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 	all := readAllFiles(t, s)
 	for n := range sessions {
 		if c := bytes.Count(all, echoBytes(t, s, "forgotten", n+1)); c != 0 {
-			t.Errorf("echo %d: got %d occurrences in the files, want 0", n+1, c)
+			t.Errorf("echo %d: got %d occurrences in the files after the deletion, want 0", n+1, c)
 		}
 	}
 	found, err := s.FindEcho(t.Context(), "kept", []session.EchoKey{kept})
 	if err != nil || len(found[kept]) != 1 {
-		t.Errorf("FindEcho(other tenant) = %v, %v, want one session", found, err)
+		t.Errorf("FindEcho(other tenant): got %v, error %v, want one session", found, err)
 	}
 }
 
@@ -151,12 +152,12 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 	}
 	writeCanaries(t, s, "t", 50)
 	if ok, err := s.Forget(t.Context(), "t", testID(50)); !ok || err != nil {
-		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
+		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
-		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
+		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
 	}
-	// Forget keeps parked feedback, which belongs to no session.
+	// Forget keeps parked feedback, because it belongs to no session. PurgeParked deletes it.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -164,11 +165,11 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("deleted text: %d occurrences in the files, want 0", n)
+		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 	for _, n := range []int{3, 50} {
 		if c := countOnDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
-			t.Errorf("echo %d: got %d occurrences in the files, want 0", n, c)
+			t.Errorf("echo %d: got %d occurrences in the files after the deletion, want 0", n, c)
 		}
 	}
 	checkEchoes := func(s *Store) {
@@ -180,7 +181,7 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 				want = 0
 			}
 			if err != nil || len(found) != want {
-				t.Errorf("FindEcho(%d) = %v, %v, want %d keys with sessions", n, found, err, want)
+				t.Errorf("FindEcho(%d): got %v, error %v, want %d keys with sessions", n, found, err, want)
 			}
 		}
 	}
@@ -206,29 +207,29 @@ func TestPurgeSessionsStopsWhenContextEnds(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if n, err := s.PurgeSessions(ended, before); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("PurgeSessions with a canceled context = %d, %v, want 0, context.Canceled", n, err)
+		t.Errorf("PurgeSessions with a canceled context: got %d deleted sessions, error %v, want 0 and context.Canceled", n, err)
 	}
 	total, calls := 0, 0
 	for more := true; more && calls < 100; calls++ {
 		n, err := s.PurgeSessions(&endingContext{Context: t.Context()}, before)
 		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("PurgeSessions: err = %v, want nil or context.DeadlineExceeded", err)
+			t.Fatalf("PurgeSessions: got error %v, want none or context.DeadlineExceeded", err)
 		}
 		if err != nil && n == 0 {
-			t.Fatal("PurgeSessions deleted no session before the context ended, want one step per call")
+			t.Fatal("PurgeSessions deleted no session before the context ended, want one step of deletions per call")
 		}
 		more = err != nil
 		total += n
 	}
 	if total != sessions-10 || calls < 3 {
-		t.Errorf("PurgeSessions deleted %d sessions in %d calls, want %d in at least 3", total, calls, sessions-10)
+		t.Errorf("sessions deleted by PurgeSessions: got %d in %d calls, want %d in at least 3 calls", total, calls, sessions-10)
 	}
 }
 
-// endingContext ends at the second Err call.
+// endingContext is a context that ends at the second call of Err.
 type endingContext struct {
 	context.Context
-	calls int // number of Err calls
+	calls int // how often Err was called
 }
 
 func (c *endingContext) Err() error {
@@ -238,7 +239,7 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-// Before schema 2, parked feedback had no tenant. ForgetTenant must also delete this feedback.
+// Before schema 2, parked feedback was stored without a tenant. ForgetTenant must also delete such feedback.
 func TestForgetTenantDeletesParkedFeedbackFromSchema1(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openStore(t, path)
@@ -251,9 +252,9 @@ func TestForgetTenantDeletesParkedFeedbackFromSchema1(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
-		t.Errorf("deleted text: %d occurrences in the files, want 0", n)
+		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {
-		t.Errorf("Stats[%q] after ForgetTenant = %d, %v, want 0", totalParked, st[totalParked], err)
+		t.Errorf("Stats[%q] after ForgetTenant: got %d, error %v, want 0", totalParked, st[totalParked], err)
 	}
 }

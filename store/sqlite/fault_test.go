@@ -39,7 +39,7 @@ func hasSession(t *testing.T, s *sqlite.Store, n int) bool {
 	return ok
 }
 
-// openRaw opens a database file without a Store.
+// openRaw opens a database file directly, without a Store.
 func openRaw(t *testing.T, path string) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("sqlite", path)
@@ -60,17 +60,17 @@ func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 		t.Error("session 1 was not found in the locked database")
 	}
 	if err := s.Write(t.Context(), rowBatch(2)); !errors.Is(err, sqlite.ErrBusy) {
-		t.Errorf("Write(locked database, no deadline) error = %v, want sqlite.ErrBusy", err)
+		t.Errorf("Write(locked database, no deadline): got error %v, want sqlite.ErrBusy", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Write(ctx, rowBatch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Write(locked database, deadline) error = %v, want sqlite.ErrBusy and context.DeadlineExceeded", err)
+		t.Errorf("Write(locked database, deadline): got error %v, want sqlite.ErrBusy and context.DeadlineExceeded", err)
 	}
-	holder.release(t) // the transaction is rolled back
+	holder.release(t) // this rolls back the transaction of the other process
 	mustWrite(t, s, rowBatch(2))
 	if !hasSession(t, s, 1) || !hasSession(t, s, 2) {
-		t.Errorf("sessions 1 and 2 found after the lock is released: got %v, %v, want true, true", hasSession(t, s, 1), hasSession(t, s, 2))
+		t.Errorf("sessions 1 and 2 are found after the lock is released: got %v and %v, want true and true", hasSession(t, s, 1), hasSession(t, s, 2))
 	}
 }
 
@@ -82,7 +82,7 @@ func TestWriteWaitsForTheLock(t *testing.T) {
 	go func() { done <- s.Write(context.Background(), rowBatch(1)) }()
 	select {
 	case err := <-done:
-		t.Errorf("Write returned %v while the database was locked, want Write to wait", err)
+		t.Errorf("Write returned while the database was locked (error: %v), want Write to wait", err)
 	case <-time.After(20 * time.Millisecond):
 	}
 	holder.release(t)
@@ -99,7 +99,7 @@ func TestOpenReturnsErrBusyForExclusivelyLockedDatabase(t *testing.T) {
 	startConnectionHolder(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, BusyTimeout: 20 * time.Millisecond})
 	if !errors.Is(err, sqlite.ErrBusy) {
-		t.Errorf("Open(exclusively locked database) error = %v, want sqlite.ErrBusy", err)
+		t.Errorf("Open(exclusively locked database): got error %v, want sqlite.ErrBusy", err)
 	}
 	checkErrorText(t, err, "close the program that has the file open")
 }
@@ -113,7 +113,7 @@ func TestWaitingWriterReturnsWhenContextEnds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Write(ctx, rowBatch(2)); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("second Write: err = %v, want %v", err, context.DeadlineExceeded)
+		t.Errorf("second Write: got error %v, want %v", err, context.DeadlineExceeded)
 	}
 	holder.release(t)
 	if err := <-done; err != nil {
@@ -124,10 +124,10 @@ func TestWaitingWriterReturnsWhenContextEnds(t *testing.T) {
 func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	path := dbPath(t)
 	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) || strings.Count(err.Error(), path) != 1 {
-		t.Errorf("read-only Open(missing file) error = %v, want sqlite.ErrMissing naming the path once", err)
+		t.Errorf("read-only Open(missing file): got error %v, want sqlite.ErrMissing with the path once in the text", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Stat after read-only Open(missing file) error = %v, want fs.ErrNotExist", err)
+		t.Errorf("Stat after read-only Open(missing file): got error %v, want fs.ErrNotExist", err)
 	}
 	w := open(t, sqlite.Options{Path: path})
 	mustWrite(t, w, session.Batch{Rows: rowBatch(1).Rows, Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart()}}})
@@ -135,21 +135,22 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	mustWrite(t, w, rowBatch(2))
 	mustWrite(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
 	if !hasSession(t, r, 1) || !hasSession(t, r, 2) {
-		t.Error("a read-only store does not find a row written before or after Open")
+		t.Error("the read-only store does not find both session 1, written before Open, and session 2, written after it")
 	}
 	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
-		t.Errorf("read-only store: FindEcho = %v, %v, want one session per key", found, err)
+		t.Errorf("FindEcho in a read-only store: got %v, error %v, want one session for each key", found, err)
 	}
 	for name, err := range map[string]error{
 		"Write": r.Write(t.Context(), rowBatch(3)), "Sync": r.Sync(t.Context()),
 	} {
 		if !errors.Is(err, sqlite.ErrReadOnly) {
-			t.Errorf("read-only store: %s error = %v, want sqlite.ErrReadOnly", name, err)
+			t.Errorf("%s in a read-only store: got error %v, want sqlite.ErrReadOnly", name, err)
 		}
 	}
 }
 
-// The first owner's clock is a day ahead. The lease must not block other owners for a day.
+// The owner "first" acquires the lease while its clock is a day ahead. This lease must not block other owners for a
+// day.
 func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, tc := range []struct {
@@ -158,7 +159,7 @@ func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 		want  bool
 	}{{"first", now.Add(24 * time.Hour), true}, {"second", now, true}, {"third", now.Add(time.Second), false}, {"third", now.Add(time.Minute), true}} {
 		if ok, err := s.AcquireLease(t.Context(), "work", tc.owner, tc.at, time.Minute); ok != tc.want || err != nil {
-			t.Errorf("AcquireLease by %s at %v = %v, %v, want %v", tc.owner, tc.at, ok, err, tc.want)
+			t.Errorf("AcquireLease by %s at %v: got %v, error %v, want %v", tc.owner, tc.at, ok, err, tc.want)
 		}
 	}
 }
@@ -176,7 +177,7 @@ func TestReadOnlyOpenRefusesOlderStore(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if err == nil || !strings.Contains(err.Error(), "start `precept serve` once") {
-		t.Errorf("read-only Open(older file) error = %v, want an error with \"start `precept serve` once\"", err)
+		t.Errorf("read-only Open(older file): got error %v, want an error with \"start `precept serve` once\"", err)
 	}
 }
 
@@ -188,10 +189,10 @@ func TestDirectoryLockIsReleasedWhenProcessEnds(t *testing.T) {
 	}
 	_, err := sqlite.Lock(dir)
 	if !errors.Is(err, sqlite.ErrLocked) {
-		t.Fatalf("Lock(locked by another process) error = %v, want sqlite.ErrLocked", err)
+		t.Fatalf("Lock(locked by another process): got error %v, want sqlite.ErrLocked", err)
 	}
 	checkErrorText(t, err, dir, "process ", "--data-dir")
-	if err := p.cmd.Process.Kill(); err != nil { // no stale lock is left
+	if err := p.cmd.Process.Kill(); err != nil { // the lock must end with the process
 		t.Fatal(err)
 	}
 	_ = p.cmd.Wait()
@@ -200,7 +201,7 @@ func TestDirectoryLockIsReleasedWhenProcessEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := sqlite.Lock(dir); !errors.Is(err, sqlite.ErrLocked) {
-		t.Errorf("second Lock in the same process: err = %v, want sqlite.ErrLocked", err)
+		t.Errorf("second Lock in the same process: got error %v, want sqlite.ErrLocked", err)
 	}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
@@ -229,10 +230,10 @@ func TestForgetErasesBytesFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := countOccurrences(t, path, canary); n == 0 {
-		t.Fatal("no file contains the text before Forget")
+		t.Fatal("no file contains the text before Forget, want at least one")
 	}
 	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
-		t.Fatalf("Forget = %v, %v, want true, nil", ok, err)
+		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
 	}
 	if n := countOccurrences(t, path, canary); n != 0 {
 		t.Errorf("deleted text: %d occurrences in the files, want 0", n)
@@ -255,8 +256,8 @@ func countOccurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-// Parked entries (feedback that waits for a session) have 2 * MaxParked = 6 places. A tenant may not have more entries
-// than there are free places, so that some places stay free for other tenants.
+// There are 2 * MaxParked = 6 places for parked entries (feedback that waits for a session). A tenant may not use more
+// places than are still free, so that some places stay free for other tenants.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)
@@ -271,7 +272,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 				continue
 			}
 			if !errors.Is(err, session.ErrParkingFull) || parked != want {
-				t.Errorf("tenant %s: got %d parked entries, then %v, want %d, then session.ErrParkingFull", tenant, parked, err, want)
+				t.Errorf("tenant %s: got %d parked entries and then the error %v, want %d entries and then session.ErrParkingFull", tenant, parked, err, want)
 			}
 			return
 		}
@@ -281,20 +282,20 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	parkUntilFull("late", 1)
 	parkUntilFull("too late", 0)
 	if err := s.Park(t.Context(), "greedy", 1, feedback.Entry{ID: "greedy1", At: benchStart()}); err != nil {
-		t.Errorf("Park(parked entry) error = %v, want nil", err)
+		t.Errorf("Park(entry that is already parked): got error %v, want none", err)
 	}
 	if out, err := s.Unpark(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
-		t.Errorf("Unpark(another tenant) = %v, %v, want 2 entries", out, err)
+		t.Errorf("Unpark(another tenant): got %v, error %v, want 2 entries", out, err)
 	}
 	parkUntilFull("greedy", 0)
 	parkUntilFull("too late", 1)
 	if purged, err := s.PurgeParked(t.Context(), benchStart().Add(2500*time.Millisecond)); err != nil || purged != 2 {
-		t.Errorf("PurgeParked = %d, %v, want 2", purged, err)
+		t.Errorf("entries deleted by PurgeParked: got %d, error %v, want 2", purged, err)
 	}
 	if _, err := s.ForgetTenant(t.Context(), "late"); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Close(); err != nil { // the next start reads the parked entry counts from the file
+	if err := s.Close(); err != nil { // the next start must read the numbers of parked entries from the file
 		t.Fatal(err)
 	}
 	s = open(t, sqlite.Options{Path: path, MaxParked: 3})
@@ -313,22 +314,22 @@ func TestReopenedStoreKeepsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("file mode = %v, %v, want 0600", info.Mode(), err)
+		t.Errorf("file mode: got %v, error %v, want 0600", info.Mode(), err)
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Stat(write-ahead log) after Close: err = %v, want fs.ErrNotExist", err)
+		t.Errorf("Stat(write-ahead log) after Close: got error %v, want fs.ErrNotExist", err)
 	}
 	s = open(t, sqlite.Options{Path: path})
 	if !hasSession(t, s, 1) {
 		t.Error("the reopened store has no row of session 1")
 	}
 	if n := s.Notice(); n != "" {
-		t.Errorf("Notice of the reopened store = %q, want none", n)
+		t.Errorf("Notice of the reopened store: got %q, want none", n)
 	}
 	if found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
-		t.Errorf("FindEcho after the reopen = %v, %v, want one session of key 7", found, err)
+		t.Errorf("FindEcho after the reopen: got %v, error %v, want one session of key 7", found, err)
 	}
 	if list, err := s.Exchanges(t.Context(), "default", benchID(1)); err != nil || len(list) != 1 {
-		t.Errorf("Exchanges after the reopen = %d exchanges, %v, want 1", len(list), err)
+		t.Errorf("Exchanges after the reopen: got %d exchanges, error %v, want 1", len(list), err)
 	}
 }

@@ -18,14 +18,14 @@ func TestOpenRenamesGarbage(t *testing.T) {
 	for name, content := range map[string][]byte{"long text": garbage, "one byte": []byte("x"), "only a header": []byte("SQLite format 3\x00")} {
 		t.Run(name, func(t *testing.T) {
 			path := dbPath(t)
-			for _, f := range []string{path, path + "-wal"} { // an old write-ahead log is renamed together with the file
+			for _, f := range []string{path, path + "-wal"} { // Open must rename an old write-ahead log together with the file
 				if err := os.WriteFile(f, content, 0o600); err != nil {
 					t.Fatal(err)
 				}
 			}
 			s := open(t, sqlite.Options{Path: path, Now: fixedTime})
 			if n := s.Notice(); !strings.Contains(n, "precept.db.corrupt-20310203T040506Z") {
-				t.Errorf("Notice = %q, want the damaged file's new name", n)
+				t.Errorf("Notice: got %q, want the damaged file's new name", n)
 			}
 			mustWrite(t, s, rowBatch(1))
 			for _, suffix := range []string{"", "-wal"} {
@@ -38,7 +38,7 @@ func TestOpenRenamesGarbage(t *testing.T) {
 	}
 }
 
-// A crash at the first start leaves an empty file.
+// If precept crashes at its first start, an empty file may be left. Open must accept this file.
 func TestOpenAcceptsEmptyFile(t *testing.T) {
 	path := dbPath(t)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
@@ -46,7 +46,7 @@ func TestOpenAcceptsEmptyFile(t *testing.T) {
 	}
 	s := open(t, sqlite.Options{Path: path, Now: fixedTime})
 	if n := s.Notice(); n != "" {
-		t.Errorf("Notice for an empty file = %q, want none", n)
+		t.Errorf("Notice for an empty file: got %q, want none", n)
 	}
 	mustWrite(t, s, rowBatch(1))
 	if !hasSession(t, s, 1) {
@@ -65,16 +65,16 @@ func TestOpenRenamesFileWithDamagedPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 100; i < len(file); i++ { // the header is not changed
+	for i := 100; i < len(file); i++ { // the header stays unchanged
 		file[i] = byte(i)
 	}
-	for range 2 { // twice in one second: the first renamed file is not overwritten
+	for range 2 { // twice in one second, and the second Open must not overwrite the file that the first Open has renamed
 		if err := os.WriteFile(path, file, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		s = open(t, sqlite.Options{Path: path, Now: fixedTime})
 		if s.Notice() == "" {
-			t.Error("Notice for a damaged file is empty")
+			t.Error("Notice for a damaged file is empty, want a notice")
 		}
 		if hasSession(t, s, 1) {
 			t.Error("the new database has a row from the damaged file")
@@ -112,24 +112,24 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := s.Write(t.Context(), rowBatch(2)); !errors.Is(err, sqlite.ErrCorrupt) {
-				t.Errorf("Write after the file was replaced: err = %v, want sqlite.ErrCorrupt", err)
+				t.Errorf("Write after the file was replaced: got error %v, want sqlite.ErrCorrupt", err)
 			}
 			if err := s.Close(); !errors.Is(err, sqlite.ErrCorrupt) {
-				t.Errorf("Close after the file was replaced: err = %v, want sqlite.ErrCorrupt", err)
+				t.Errorf("Close after the file was replaced: got error %v, want sqlite.ErrCorrupt", err)
 			}
 			if content, err := os.ReadFile(path); err == nil && !bytes.Equal(content, garbage) {
 				t.Error("Write or Close changed the replaced file")
 			}
 			reopened := open(t, sqlite.Options{Path: path, Now: fixedTime})
 			if (reopened.Notice() == "") != (name == "removed") {
-				t.Errorf("Notice after the file was %s = %q, want a notice unless the file was removed", name, reopened.Notice())
+				t.Errorf("Notice after the file was %s: got %q, want a notice unless the file was removed", name, reopened.Notice())
 			}
 			mustWrite(t, reopened, rowBatch(3))
 		})
 	}
 }
 
-// A container runtime creates a directory at the path if the source of a mount is missing.
+// If the source of a mount is missing, a container runtime creates a directory at the path of the database file.
 func TestOpenRefusesDirectoryAtPath(t *testing.T) {
 	path := dbPath(t)
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -137,11 +137,11 @@ func TestOpenRefusesDirectoryAtPath(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
 	if !errors.Is(err, sqlite.ErrForeign) {
-		t.Errorf("Open(directory) error = %v, want sqlite.ErrForeign", err)
+		t.Errorf("Open(directory): got error %v, want sqlite.ErrForeign", err)
 	}
 	checkErrorText(t, err, path, "write a file name")
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		t.Errorf("Stat(path) after Open: err = %v, want the directory", err)
+		t.Errorf("Stat(path) after Open: got error %v, want the directory to be still there", err)
 	}
 }
 
@@ -152,11 +152,11 @@ func TestReadOnlyOpenRefusesGarbage(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
 	if !errors.Is(err, sqlite.ErrCorrupt) {
-		t.Errorf("read-only Open(damaged file) error = %v, want sqlite.ErrCorrupt", err)
+		t.Errorf("read-only Open(damaged file): got error %v, want sqlite.ErrCorrupt", err)
 	}
 	checkErrorText(t, err, path, "restore a copy of the file", "start `precept serve`")
 	if content, err := os.ReadFile(path); err != nil || !bytes.Equal(content, garbage) {
-		t.Errorf("content after a read-only Open = %q, %v, want %q", content, err, garbage)
+		t.Errorf("content after a read-only Open: got %q, error %v, want %q", content, err, garbage)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 			for _, readOnly := range []bool{false, true} {
 				_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: readOnly})
 				if !errors.Is(err, tc.want) {
-					t.Errorf("Open with ReadOnly = %v: err = %v, want %v", readOnly, err, tc.want)
+					t.Errorf("Open with ReadOnly = %v: got error %v, want %v", readOnly, err, tc.want)
 				}
 				checkErrorText(t, err, tc.text, path)
 			}

@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 
 func runHelper(mode, path string, args []string) error {
 	switch mode {
-	case "hold": // print "held", and keep the connection until standard input ends
+	case "hold": // executes the statements in args, prints "held", and keeps the connection until standard input ends
 		db, err := sql.Open("sqlite", path)
 		if err != nil {
 			return err
@@ -50,7 +50,7 @@ func runHelper(mode, path string, args []string) error {
 		fmt.Println("held")
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return err
-	case "lock": // print "held", and keep the directory lock until standard input ends
+	case "lock": // locks the directory, prints "held", and keeps the lock until standard input ends
 		l, err := sqlite.Lock(path)
 		if err != nil {
 			return err
@@ -58,7 +58,7 @@ func runHelper(mode, path string, args []string) error {
 		fmt.Println("held")
 		_, err = io.Copy(io.Discard, os.Stdin)
 		return firstError(err, l.Close())
-	case "open": // print the number of sessions; an argument means read-only
+	case "open": // opens the store, read-only if there is an argument, and prints the number of sessions
 		s, err := sqlite.Open(context.Background(), sqlite.Options{Path: path, ReadOnly: len(args) > 0})
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func runHelper(mode, path string, args []string) error {
 		st, err := s.Stats(context.Background())
 		fmt.Println("sessions", st["sessions"])
 		return firstError(err, s.Close())
-	case "burst": // write batches, beginning with the number in args
+	case "burst": // writes batches until the process is killed, beginning with the number in args
 		return writeUntilKilled(path, args[0])
 	}
 	return fmt.Errorf("unknown mode %q", mode)
@@ -79,20 +79,21 @@ func firstError(a, b error) error {
 	return b
 }
 
-// process is a helper process.
+// process is a running helper process.
 type process struct {
 	cmd   *exec.Cmd
 	in    io.Closer
 	lines *bufio.Scanner
 }
 
-// startProcess starts the test binary as a helper process; see runHelper.
+// startProcess starts the test binary as a helper process. For the modes, see runHelper.
 func startProcess(t *testing.T, mode string, args ...string) *process {
 	t.Helper()
 	return startProcessAs(t, os.Args[0], nil, mode, args...)
 }
 
-// startProcessAs runs a binary with the rights of user; nil means the current user.
+// startProcessAs starts a binary as a helper process with the rights of user. If user is nil, the process has the
+// rights of the current user.
 func startProcessAs(t *testing.T, binary string, user *syscall.Credential, mode string, args ...string) *process {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), binary, args...)
@@ -124,13 +125,13 @@ func startProcessAs(t *testing.T, binary string, user *syscall.Credential, mode 
 func (p *process) readLine(t *testing.T) string {
 	t.Helper()
 	if !p.lines.Scan() {
-		t.Fatalf("the helper process ended without a further line: %v", p.lines.Err())
+		t.Fatalf("the helper process ended without printing another line (error: %v)", p.lines.Err())
 	}
 	return p.lines.Text()
 }
 
-// startConnectionHolder starts a process that executes SQL statements, and keeps the connection, with its locks, until
-// release.
+// startConnectionHolder starts a helper process that executes SQL statements. The process keeps the connection and the
+// connection's locks until the test calls release.
 func startConnectionHolder(t *testing.T, path string, stmts ...string) *process {
 	t.Helper()
 	p := startProcess(t, "hold", append([]string{path}, stmts...)...)
@@ -156,11 +157,11 @@ func dbPath(t *testing.T) string {
 func checkErrorText(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatalf("err = nil, want an error that contains %q", parts)
+		t.Fatalf("got no error, want an error that contains %q", parts)
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {
-			t.Errorf("err = %q, want %q in the text", err, p)
+			t.Errorf("text of the error: got %q, want it to contain %q", err, p)
 		}
 	}
 }

@@ -34,14 +34,15 @@ func burstBatch(n int) session.Batch {
 	return b
 }
 
-// writeUntilKilled writes batches, with feedback and settlements, and prints the number of each acknowledged batch.
+// writeUntilKilled writes batches, and feedback and settlements for them. After each batch that the store has
+// acknowledged, it prints the number of the batch.
 func writeUntilKilled(dir, from string) error {
 	ctx := context.Background()
 	l, err := sqlite.Lock(dir)
 	if err != nil {
 		return err
 	}
-	defer l.Close() //nolint:errcheck // the process is killed
+	defer l.Close() //nolint:errcheck // the process ends only by a kill
 	s, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "precept.db")})
 	if err != nil {
 		return err
@@ -63,7 +64,7 @@ func writeUntilKilled(dir, from string) error {
 
 func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	dir := t.TempDir()
-	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // reproducible by seed
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the seed makes the test reproducible
 	survived := 0
 	for round := range 10 {
 		p := startProcess(t, "burst", dir, strconv.Itoa(round*100_000))
@@ -81,11 +82,11 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 		_ = p.cmd.Wait()
 		survived += checkBurst(t, dir, round*100_000, last)
 	}
-	t.Logf("%d batches survived ten kills", survived)
+	t.Logf("stored batches after ten kills: %d", survived)
 }
 
-// checkBurst checks that the acknowledged batches (numbers from to last) are stored, and that each stored batch is
-// complete. The result is the number of stored batches.
+// checkBurst fails the test unless all acknowledged batches, which have the numbers from through last, are stored, and
+// each stored batch is complete. It returns the number of stored batches.
 func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")
@@ -94,12 +95,12 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 		t.Fatal(err)
 	}
 	if s.Notice() != "" {
-		t.Fatalf("Notice after a kill = %q, want none", s.Notice())
+		t.Fatalf("Notice after a kill: got %q, want none", s.Notice())
 	}
 	for n := from; n <= last+1; n++ {
 		if !hasSession(t, s, n) {
 			if n <= last {
-				t.Errorf("acknowledged batch %d has no row", n)
+				t.Errorf("acknowledged batch %d has no session row, want one", n)
 			}
 			break
 		}
@@ -112,7 +113,7 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	}
 	var ok string
 	if err := openRaw(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
-		t.Errorf("integrity_check = %q, %v, want ok", ok, err)
+		t.Errorf("integrity_check: got %q, error %v, want ok", ok, err)
 	}
 	return batches
 }
@@ -123,25 +124,25 @@ func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 		t.Errorf("batch %d: got %d exchanges, error %v, want 5", n, len(list), err)
 	}
 	if _, ok, err := s.SampleSession(t.Context(), "default", fmt.Sprint("s", n)); err != nil || !ok {
-		t.Errorf("batch %d: sample found = %v, err = %v, want true, nil", n, ok, err)
+		t.Errorf("batch %d: got sample found = %v, error %v, want found = true and no error", n, ok, err)
 	}
 	keys := []session.EchoKey{burstKey(n, 0), burstKey(n, 77), burstKey(n, burstEchoes-1)}
 	if found, err := s.FindEcho(t.Context(), "default", keys); err != nil || len(found) != len(keys) {
-		t.Errorf("batch %d: found %d of %d echoes, error %v", n, len(found), len(keys), err)
+		t.Errorf("batch %d: got %d of %d echoes, error %v, want all echoes", n, len(found), len(keys), err)
 	}
 	if list, err := s.Feedback(t.Context(), "default", benchID(n)); err != nil || len(list)%2 != 0 {
 		t.Errorf("batch %d: got %d feedback entries, error %v, want both entries or none", n, len(list), err)
 	}
 }
 
-// checkSums checks that the counters contain each settled session once.
+// checkSums fails the test unless the counters contain each settled session exactly once.
 func checkSums(t *testing.T, s *sqlite.Store) {
 	t.Helper()
 	settled := int64(0)
 	err := s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.SettledState) error {
 		settled += a.Version
 		if r.Closed != (a.Version > 0) {
-			t.Errorf("session %x: Closed = %v, Version = %d, want Closed only with Version > 0", r.ID, r.Closed, a.Version)
+			t.Errorf("session %x: got Closed = %v, Version = %d, want Closed = true if and only if Version > 0", r.ID, r.Closed, a.Version)
 		}
 		return nil
 	})
@@ -152,7 +153,7 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sumA, sumB := int64(0), int64(0) // sums for the scope a@1, and for all scopes that begin with b@
+	sumA, sumB := int64(0), int64(0) // sums of the counters with the scope a@1, and with the scopes that begin with b@
 	for _, d := range list {
 		if d.Key.Scope == "a@1" {
 			sumA += d.Value
@@ -161,6 +162,6 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 		}
 	}
 	if sumA != settled || sumB != settled {
-		t.Errorf("counter sums: got %d and %d, want the %d settled sessions", sumA, sumB, settled)
+		t.Errorf("counter sums for the scope a@1 and the scopes b@: got %d and %d, want %d each, the number of settled sessions", sumA, sumB, settled)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Short and incompressible documents are packed unchanged.
+// pack returns short and incompressible documents unchanged.
 func TestPackRoundTrip(t *testing.T) {
 	var p packer
 	defer p.close()
@@ -24,44 +24,45 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(packed) > len(doc) || (len(doc) < minPackedBytes && !bytes.Equal(packed, doc)) {
-			t.Fatalf("pack(%d bytes) = %d bytes, want at most %[1]d bytes, and unchanged below %d bytes", len(doc), len(packed), minPackedBytes)
+			t.Fatalf("pack(%d bytes): got %d bytes, want at most %[1]d bytes, and below %d bytes the document unchanged", len(doc), len(packed), minPackedBytes)
 		}
 		unpacked, err := p.unpack(packed)
 		if err != nil || !bytes.Equal(unpacked, doc) {
-			t.Fatalf("unpack(pack(%q)) = %q, %v, want the same bytes", doc, unpacked, err)
+			t.Fatalf("unpack(pack(%q)): got %q, error %v, want the same bytes", doc, unpacked, err)
 		}
 	})
 	for _, size := range []int{minS2LongBytes - 1, minS2LongBytes, 20 * minS2LongBytes} {
 		doc := bytes.Repeat([]byte(`{"some":"text, again and again"}`), size/32+1)[:size]
 		packed, err := p.pack(doc)
 		if err != nil || len(packed) > size/4 || (packed[0] == packS2Long) != (size >= minS2LongBytes) {
-			t.Errorf("pack(%d bytes) = %d bytes with first byte %v, %v, want at most %d bytes, and packS2Long from %d bytes on",
+			t.Errorf("pack(%d bytes): got %d bytes with the first byte %v, error %v, want at most %d bytes, and the first byte packS2Long only for documents of at least %d bytes",
 				size, len(packed), packed[:min(len(packed), 1)], err, size/4, minS2LongBytes)
 		}
 		if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {
-			t.Errorf("unpack(pack(%d bytes)) = %d bytes, %v, want the document", size, len(unpacked), err)
+			t.Errorf("unpack(pack(%d bytes)): got %d bytes, error %v, want the document", size, len(unpacked), err)
 		}
 	}
 	noise := make([]byte, 4096)
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(noise)
 	if packed, err := p.pack(noise); err != nil || !bytes.Equal(packed, noise) {
-		t.Errorf("pack(incompressible value) = %d bytes, %v, want the value unchanged", len(packed), err)
+		t.Errorf("pack(incompressible value): got %d bytes, error %v, want the value unchanged", len(packed), err)
 	}
 	if out, err := p.unpack(nil); out != nil || err != nil {
-		t.Errorf("unpack(nil) = %q, %v, want nil, nil", out, err)
+		t.Errorf("unpack(nil): got %q, error %v, want nil and no error", out, err)
 	}
 	if _, err := p.unpack([]byte{0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3}); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("unpack(damaged cell) error = %v, want ErrCorrupt", err)
+		t.Errorf("unpack(damaged cell): got error %v, want ErrCorrupt", err)
 	}
 	for _, damaged := range [][]byte{{packS2}, {packS2, 5, 0xff}, {packS2, 0xff, 0xff, 0xff, 0xff, 0x0f}, {packS2Long}, {packS2Long, 0xff, 0xff, 0xff, 0xff, 0x0f, 1}} {
 		if _, err := p.unpack(damaged); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("unpack(damaged cell %v) error = %v, want ErrCorrupt", damaged, err)
+			t.Errorf("unpack(damaged cell %v): got error %v, want ErrCorrupt", damaged, err)
 		}
 	}
 }
 
-// The packer's dictionary is part of the file format.
+// The packer's dictionary is part of the file format, so a changed dictionary could not unpack the documents of earlier
+// releases.
 func TestEarlierReleaseDocumentIsUnpacked(t *testing.T) {
 	const doc = `{"id":"91beeb64-902f-48fe-b1a2-a7ed8e89cad2","tenant":"default","agent":"a","session":"9f49385ebe8f530618bca3e19b8d9bed",` +
 		`"session_name":"s","request_id":"req_1","turn":1,"at":"2026-11-21T22:28:44Z","dialect":"chat","model":"m","status":200,` +
@@ -74,7 +75,7 @@ func TestEarlierReleaseDocumentIsUnpacked(t *testing.T) {
 	}
 	var p packer
 	if out, err := p.unpack(packed); err != nil || string(out) != doc {
-		t.Errorf("unpack(earlier release's document) = %s, %v, want %s", out, err, doc)
+		t.Errorf("unpack(earlier release's document): got %s, error %v, want %s", out, err, doc)
 	}
 }
 
@@ -90,7 +91,7 @@ func TestConcurrentPackRoundTrip(t *testing.T) {
 					t.Error(err)
 				}
 				if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {
-					t.Errorf("goroutine %d: unpack(pack(document)) = %q, %v, want %q", n, unpacked, err, doc)
+					t.Errorf("goroutine %d: unpack(pack(document)): got %q, error %v, want %q", n, unpacked, err, doc)
 				}
 			}
 		})
@@ -108,7 +109,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		if _, err := p.unpack(doc); err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Errorf("unpack: err = %v, want nil or ErrCorrupt", err)
+			t.Errorf("unpack: got error %v, want none or ErrCorrupt", err)
 		}
 	})
 }

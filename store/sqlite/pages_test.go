@@ -12,7 +12,7 @@ import (
 	"precept/internal/session"
 )
 
-// ListSessions must read only the rows on the page, for any number of sessions and tenants.
+// For any number of sessions and tenants, ListSessions must read only the rows on the page that it returns.
 func TestListSessionsUsesIndexes(t *testing.T) {
 	n := 100_000
 	if text := os.Getenv("PRECEPT_TEST_SESSIONS"); text != "" {
@@ -29,14 +29,14 @@ func TestListSessionsUsesIndexes(t *testing.T) {
 	}
 	for i := range p.List {
 		if want := micros(sessionsStart()) + int64(n-1-i)*1e6; micros(p.List[i].Row.Started) != want {
-			t.Fatalf("start[%d] on the first page = %v, want %v", i, p.List[i].Row.Started, fromMicros(want))
+			t.Fatalf("start of session %d on the first page: got %v, want %v", i, p.List[i].Row.Started, fromMicros(want))
 		}
 	}
 	start = time.Now()
 	p, err = s.ListSessions(t.Context(), "many", session.ListRange{Limit: 50, OldestFirst: true})
 	t.Logf("the oldest 50 of %d sessions: %v", n, time.Since(start))
 	if err != nil || len(p.List) != 50 || p.Next == "" || !p.List[0].Row.Started.Equal(sessionsStart()) {
-		t.Fatalf("first page, oldest first: got %d sessions, Next = %q, error %v, want 50 sessions, the first at %v, and Next set", len(p.List), p.Next, err, sessionsStart())
+		t.Fatalf("first page in the order oldest first: got %d sessions, Next = %q, error %v, want 50 sessions, the first at %v, and Next set", len(p.List), p.Next, err, sessionsStart())
 	}
 	start = time.Now()
 	within := session.ListRange{Until: sessionsStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
@@ -45,7 +45,7 @@ func TestListSessionsUsesIndexes(t *testing.T) {
 	}
 	t.Logf("50 from the middle: %v", time.Since(start))
 	if p, err = s.ListSessions(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
-		t.Fatalf("page for tenant few: got %d sessions, Next = %q, error %v, want 1 session and no Next", len(p.List), p.Next, err)
+		t.Fatalf("page for tenant few: got %d sessions, Next = %q, error %v, want 1 session and an empty Next", len(p.List), p.Next, err)
 	}
 	for query, index := range map[string]string{
 		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) < (9, 9) AND s.data IS NOT NULL ORDER BY s.started DESC, s.sid DESC LIMIT 5": "sessions_newest",
@@ -54,14 +54,15 @@ func TestListSessionsUsesIndexes(t *testing.T) {
 	} {
 		plan := queryPlan(t, s, query)
 		if !strings.Contains(plan, "USING INDEX "+index) && !strings.Contains(plan, "USING COVERING INDEX "+index) || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf("query plan(%s) = %s, want index %s and no TEMP B-TREE", query, plan, index)
+			t.Errorf("plan for the query %s: got %s, want index %s and no TEMP B-TREE", query, plan, index)
 		}
 	}
 }
 
 func sessionsStart() time.Time { return time.Unix(1_900_000_000, 0) }
 
-// writeSessions writes n sessions, a second apart, in the tenant "many", and one session in the tenant "few".
+// writeSessions writes n sessions of the tenant "many", which start a second apart, and one session of the tenant
+// "few".
 func writeSessions(t *testing.T, s *Store, n int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {

@@ -14,8 +14,9 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivilegedUser returns the path of the test binary, and nil for the current user. Root can write to every
-// directory, so for root the results are a copy of the binary and the user nobody.
+// unprivilegedUser returns the path of the test binary, and a nil user, which means the current user. If the current
+// user is root, who can write to every directory, unprivilegedUser instead returns the path of a copy of the binary,
+// and the user nobody.
 func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -26,7 +27,7 @@ func unprivilegedUser(t *testing.T) (binary string, user *syscall.Credential) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer in.Close() //nolint:errcheck // the file was only read
+	defer in.Close() //nolint:errcheck // the file was opened only for reading
 	out, err := os.OpenFile(binary, os.O_CREATE|os.O_WRONLY, 0o755)
 	if err != nil {
 		t.Fatal(err)
@@ -76,12 +77,12 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 		line := startProcessAs(t, binary, user, mode, target).readLine(t)
 		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
-				t.Errorf("mode %s in a read-only directory: got %q, want %q in the text", mode, line, part)
+				t.Errorf("helper process in the mode %s in a read-only directory: got the line %q, want it to contain %q", mode, line, part)
 			}
 		}
 	}
 	if line := startProcessAs(t, binary, user, "open", path, "ro").readLine(t); line != "sessions 1" {
-		t.Errorf(`read-only open in a read-only directory: got %q, want "sessions 1"`, line)
+		t.Errorf(`read-only Open in a read-only directory: got the line %q, want "sessions 1"`, line)
 	}
 }
 
@@ -92,7 +93,7 @@ func TestOpenRefusesFileAsDataDir(t *testing.T) {
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(file, "precept.db")})
 	if !errors.Is(err, sqlite.ErrReadOnly) {
-		t.Errorf("Open(data directory is a file) error = %v, want sqlite.ErrReadOnly", err)
+		t.Errorf("Open with a file as the data directory: got error %v, want sqlite.ErrReadOnly", err)
 	}
 	checkErrorText(t, err, file, "--data-dir")
 }

@@ -16,7 +16,7 @@ import (
 	"precept/internal/session"
 )
 
-// downgradeStatements returns, for a schema version, the statements that restore the previous version.
+// downgradeStatements returns, for each schema version, the SQL statements that restore the previous version.
 func downgradeStatements() map[int][]string {
 	return map[int][]string{
 		9: {
@@ -32,7 +32,7 @@ func downgradeStatements() map[int][]string {
 	}
 }
 
-// downgrade restores an earlier schema version, and closes the store.
+// downgrade changes a store's file back to an earlier schema version, and closes the store.
 func downgrade(t *testing.T, s *Store, schema int) {
 	t.Helper()
 	err := s.update(t.Context(), "test", func(x *tx) {
@@ -51,7 +51,7 @@ func downgrade(t *testing.T, s *Store, schema int) {
 	}
 }
 
-// createSchema creates a database with an earlier schema and a row in each table.
+// createSchema creates a database file with an earlier schema version and a row in each table.
 func createSchema(t *testing.T, path string, schema int) {
 	t.Helper()
 	c, err := connect(t.Context(), fileURI(path, "rwc"), writerSettings)
@@ -59,9 +59,9 @@ func createSchema(t *testing.T, path string, schema int) {
 		t.Fatal(err)
 	}
 	blocks := [3]string{
-		oldEchoes(oldEcho{key: 1, at: 20, sid: 1}, oldEcho{key: 2, at: 20, sid: 1}), // this block and the next belong to one echo_runs row
+		oldEchoes(oldEcho{key: 1, at: 20, sid: 1}, oldEcho{key: 2, at: 20, sid: 1}), // this block and the next block belong to one row of echo_runs
 		oldEchoes(oldEcho{key: 3, at: 20, sid: 1}),
-		oldEchoes(oldEcho{key: 3, at: 40, sid: 1}, oldEcho{key: 4, at: 40, sid: 1}, oldEcho{key: 4, at: 30, sid: 1}), // an echo_log row
+		oldEchoes(oldEcho{key: 3, at: 40, sid: 1}, oldEcho{key: 4, at: 40, sid: 1}, oldEcho{key: 4, at: 30, sid: 1}), // a row of echo_log
 	}
 	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
 		PRAGMA application_id = %d; PRAGMA user_version = %d;
@@ -90,7 +90,7 @@ func createSchema(t *testing.T, path string, schema int) {
 
 type oldEcho struct{ key, at, sid int64 }
 
-// oldEchoes encodes tenant 1's echoes in the schema 8 format.
+// oldEchoes encodes echoes of tenant 1 in the format of schema 8.
 func oldEchoes(echoes ...oldEcho) string {
 	var b []byte
 	for _, e := range echoes {
@@ -110,7 +110,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		s := openStore(t, path)
 		check := func(subject string, ok bool, got any, err error) {
 			if !ok || err != nil {
-				t.Errorf("schema %d: %s: got %+v, error %v, want the value from before the migration", schema, subject, got, err)
+				t.Errorf("%[2]s after the migration from schema %[1]d: got %+[3]v, error %[4]v, want the value from before the migration", schema, subject, got, err)
 			}
 		}
 		ctx := t.Context()
@@ -166,26 +166,26 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 			c.script(text)
 		})
 		if err = errors.Join(err, c.close()); err != nil || v != echoVersion-1 {
-			t.Fatalf("schema before the script = %d, %v, want %d", v, err, echoVersion-1)
+			t.Fatalf("schema version before the script: got %d, error %v, want %d", v, err, echoVersion-1)
 		}
 	}
-	// The migration drops two tables and then fails at echo_blocks, which is a view.
+	// The migration first drops two tables, and then fails because echo_blocks is a view in this test.
 	runScript("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
 	for range 2 {
 		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
-			t.Fatalf("Open = %v, %v, want an error with \"migrate schema 8 to 9\"", s, err)
+			t.Fatalf("Open: got %v, error %v, want an error with \"migrate schema 8 to 9\"", s, err)
 		}
 	}
 	runScript("DROP VIEW echo_blocks; ALTER TABLE kept RENAME TO echo_blocks")
 	s := openStore(t, path)
 	found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{1, 2, 3, 4})
 	if err != nil || len(found) != 4 {
-		t.Errorf("FindEcho after the repaired migration = %v, %v, want sessions for 4 keys", found, err)
+		t.Errorf("FindEcho after the repaired migration: got %v, error %v, want sessions for 4 keys", found, err)
 	}
 }
 
-// writeClosedSessions writes a settled session, a session that an earlier release closed without settling, and an
-// imported session.
+// writeClosedSessions writes three sessions: a settled session, a session that an earlier release has closed without
+// settling it, and an imported session.
 func writeClosedSessions(t *testing.T, s *Store, noon time.Time) (settled, unsettled, imported session.ID) {
 	t.Helper()
 	ids := [3]session.ID{{1}, {2}, {3}}
@@ -217,21 +217,21 @@ func TestMigrationReopensUnsettledSession(t *testing.T) {
 	s := openStore(t, path)
 	_, unsettled, _ := writeClosedSessions(t, s, noon)
 	if due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
-		t.Fatalf("DueSessions before the migration = %v, %v, want none", due, err)
+		t.Fatalf("DueSessions before the migration: got %v, error %v, want none", due, err)
 	}
 	downgrade(t, s, 5)
 	s = openStore(t, path)
 	due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
 	if err != nil || len(due) != 1 || due[0].ID != unsettled {
-		t.Errorf("DueSessions after the migration = %+v, %v, want only the unsettled session", due, err)
+		t.Errorf("DueSessions after the migration: got %+v, error %v, want only the unsettled session", due, err)
 	}
 	if list, err := s.UnsettledSessions(t.Context(), 10); err != nil || len(list) != 0 {
-		t.Errorf("UnsettledSessions after the migration = %v, %v, want none", list, err)
+		t.Errorf("UnsettledSessions after the migration: got %v, error %v, want none", list, err)
 	}
 }
 
-// Before schema 4, a closed session's samples could lack a late exchange. The migration marks the session as unsettled,
-// so that the learner builds the samples again.
+// Before schema 4, an exchange that arrived after the close of its session could be missing from the samples. The
+// migration marks such a session as unsettled, so that the learner builds the samples again.
 func TestMigrationFindsLateExchange(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -244,10 +244,10 @@ func TestMigrationFindsLateExchange(t *testing.T) {
 	downgrade(t, s, 3)
 	s = openStore(t, path)
 	if n, err := s.CountUnsampled(t.Context()); err != nil || n != 1 {
-		t.Errorf("CountUnsampled = %d, %v, want 1", n, err)
+		t.Errorf("CountUnsampled: got %d, error %v, want 1", n, err)
 	}
 	list, err := s.UnsettledSessions(t.Context(), 10)
 	if err != nil || len(list) != 1 || list[0].ID != settled {
-		t.Fatalf("UnsettledSessions after the migration = %+v, %v, want only the session with the late exchange", list, err)
+		t.Fatalf("UnsettledSessions after the migration: got %+v, error %v, want only the session with the late exchange", list, err)
 	}
 }

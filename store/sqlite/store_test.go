@@ -18,24 +18,24 @@ import (
 	"precept/internal/session"
 )
 
-// A counter row has a cell for each field with a non-zero sum, sorted by field.
+// A row of counters has one cell for each field whose sum is not zero. The cells are sorted by field.
 func TestPackedCellsHoldSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sum := map[string]int64{}
 		var cells []cell
 		for range rapid.IntRange(0, 30).Draw(t, "n") {
 			c := cell{rapid.SampledFrom([]string{"", "n", "n1", "zz", "w+0.16", "é", "\x00"}).Draw(t, "field"), rapid.Int64().Draw(t, "value")}
-			sum[c.field] += c.value // an overflow wraps around, as in addCell
+			sum[c.field] += c.value // on overflow, the sum wraps around as in addCell
 			cells = addCell(cells, c)
 		}
 		packed := packCells(cells)
 		var last *string
 		err := eachCell(packed, func(c cell) {
 			if last != nil && cmp.Compare(*last, c.field) >= 0 {
-				t.Fatalf("field %q comes after %q, want sorted fields", c.field, *last)
+				t.Fatalf("order of the fields: got %q after %q, want sorted fields", c.field, *last)
 			}
 			if sum[c.field] != c.value || c.value == 0 {
-				t.Fatalf("field %q: got value %d, want %d (a zero sum has no cell)", c.field, c.value, sum[c.field])
+				t.Fatalf("value of field %q: got %d, want %d, and no cell if the sum is 0", c.field, c.value, sum[c.field])
 			}
 			delete(sum, c.field)
 			last = &c.field
@@ -45,7 +45,7 @@ func TestPackedCellsHoldSums(t *testing.T) {
 		}
 		for f, v := range sum {
 			if v != 0 {
-				t.Fatalf("the packed cells do not contain field %q with value %d", f, v)
+				t.Fatalf("the packed cells do not contain the field %q with the value %d, want a cell", f, v)
 			}
 		}
 	})
@@ -58,10 +58,10 @@ func FuzzCells(f *testing.F) {
 		size := 0
 		err := eachCell(b, func(c cell) { size += len(c.field) })
 		if err != nil && !errors.Is(err, ErrCorrupt) {
-			t.Errorf("eachCell: err = %v, want ErrCorrupt or nil", err)
+			t.Errorf("eachCell: got error %v, want none or ErrCorrupt", err)
 		}
 		if size > len(b) {
-			t.Errorf("field names: got %d bytes, want at most the %d bytes of the packed cells", size, len(b))
+			t.Errorf("total length of the field names: got %d bytes, want at most the %d bytes of the packed cells", size, len(b))
 		}
 	})
 }
@@ -72,7 +72,7 @@ func TestEchoKeysDifferByTenant(t *testing.T) {
 		for k := range session.EchoKey(50) {
 			n := echoKey(tenant, k)
 			if seen[n] {
-				t.Fatalf("echoKey(%d, %d) = %d, which another tenant or key also has", tenant, k, n)
+				t.Fatalf("echoKey(%d, %d) = %d, which is also the result for another tenant or key, want a unique result", tenant, k, n)
 			}
 			seen[n] = true
 		}
@@ -82,7 +82,7 @@ func TestEchoKeysDifferByTenant(t *testing.T) {
 func TestTimesRoundTrip(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, -1000), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
 		if back := fromMicros(micros(at)); !back.Equal(at) || back.Location() != time.UTC {
-			t.Errorf("fromMicros(micros(%v)) = %v, want the same time in UTC", at, back)
+			t.Errorf("fromMicros(micros(%v)): got %v, want the same time in UTC", at, back)
 		}
 	}
 }
@@ -110,17 +110,17 @@ func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 		err = s.Write(t.Context(), largeBatch(n))
 	}
 	if !errors.Is(err, session.ErrDiskFull) {
-		t.Fatalf("Write(batch %d) error = %v, want session.ErrDiskFull", n, err)
+		t.Fatalf("Write(batch %d): got error %v, want session.ErrDiskFull", n, err)
 	}
 	n--
 	if _, ok, err := s.Session(t.Context(), "t", testID(n)); ok || err != nil {
-		t.Errorf("Session(refused batch): found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("Session(refused batch): got found = %v, error %v, want found = false and no error", ok, err)
 	}
 	if found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n), 0}); err != nil || len(found) != 1 {
-		t.Errorf("FindEcho(refused key, stored key 0) = %v, %v, want only key 0", found, err)
+		t.Errorf("FindEcho(key of the refused batch, stored key 0): got %v, error %v, want only key 0", found, err)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalSessions] != int64(n) {
-		t.Errorf("Stats[%q] = %d, %v, want %d", totalSessions, st[totalSessions], err, n)
+		t.Errorf("Stats[%q]: got %d, error %v, want %d", totalSessions, st[totalSessions], err, n)
 	}
 	setMaxPages("1000000")
 	if err := s.Write(t.Context(), largeBatch(n)); err != nil {
@@ -128,7 +128,8 @@ func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 	}
 }
 
-// The next new tenant gets the number of the rolled-back tenant, so the cache must not keep the number.
+// After a rollback, the next new tenant gets the number of the tenant that was rolled back. So the cache must not keep
+// this number for the earlier tenant.
 func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
@@ -137,16 +138,16 @@ func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 		x.db.fail(stop)
 	})
 	if !errors.Is(err, stop) {
-		t.Fatalf("update: err = %v, want %v", err, stop)
+		t.Fatalf("update: got error %v, want %v", err, stop)
 	}
 	if _, ok := s.tenants.get("ghost"); ok {
-		t.Error("the cache has a rolled-back tenant's number")
+		t.Error("the cache still has the number of the tenant that was rolled back")
 	}
 	if err := s.RaiseMaxima(t.Context(), "real", []trial.Delta{{Key: trial.Key{Field: "x"}, Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := s.Maxima(t.Context(), "ghost"); err != nil || len(list) != 0 {
-		t.Errorf("Maxima(rolled-back tenant) = %v, %v, want none", list, err)
+		t.Errorf("Maxima(rolled-back tenant): got %v, error %v, want none", list, err)
 	}
 }
 
@@ -164,7 +165,7 @@ func TestPanicRollsBack(t *testing.T) {
 		})
 	}()
 	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
-		t.Errorf("Meta(key written by a panicked transaction): found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("Meta(key written by a panicked transaction): got found = %v, error %v, want found = false and no error", ok, err)
 	}
 	if _, err := s.InitMeta(t.Context(), "k", nil); err != nil {
 		t.Error(err)
@@ -185,16 +186,16 @@ func TestHangingReadReturnsWhenContextEnds(t *testing.T) {
 		return 1
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("read(ended context) error = %v, want context.Canceled", err)
+		t.Errorf("read(ended context): got error %v, want context.Canceled", err)
 	}
 	if _, err := s.Stats(t.Context()); err != nil {
-		t.Errorf("Stats during the hanging read: %v", err)
+		t.Errorf("Stats during the hanging read: got error %v, want none", err)
 	}
 	closed := make(chan error)
 	go func() { closed <- s.Close() }()
 	select {
 	case err := <-closed:
-		t.Errorf("Close returned %v while a read was in progress, want Close to wait", err)
+		t.Errorf("Close returned while a read was in progress (error: %v), want Close to wait", err)
 	case <-time.After(10 * time.Millisecond):
 	}
 	close(hang)
@@ -220,12 +221,12 @@ func TestReaderCountIsLimited(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
 	if _, err := s.Stats(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Stats while all readers are in use: err = %v, want context.DeadlineExceeded", err)
+		t.Errorf("Stats while all readers are in use: got error %v, want context.DeadlineExceeded", err)
 	}
 	close(release)
 	readers.Wait()
 	if _, err := s.Stats(t.Context()); err != nil {
-		t.Errorf("Stats after the readers ended: %v", err)
+		t.Errorf("Stats after the readers have ended: got error %v, want none", err)
 	}
 }
 
@@ -238,23 +239,23 @@ func TestDamagedDocumentReturnsErrCorrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Exchanges(t.Context(), "t", testID(1)); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("Exchanges with a damaged document: err = %v, want ErrCorrupt", err)
+		t.Errorf("Exchanges with a damaged document: got error %v, want ErrCorrupt", err)
 	}
 }
 
 func TestErrorNamesTheOperation(t *testing.T) {
 	if err := classifyError(errors.New("plain")); errors.Is(err, ErrBusy) {
-		t.Errorf("classifyError(plain error) = %v, want an error that is not ErrBusy", err)
+		t.Errorf("classifyError(plain error): got %v, want an error that is not ErrBusy", err)
 	}
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) { x.db.exec("no sql") })
 	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
-		t.Errorf("failed update: err = %v, want an error with \"sqlite: test: \"", err)
+		t.Errorf("failed update: got error %v, want an error with \"sqlite: test: \"", err)
 	}
 }
 
-// An interrupted read frees the connection for other reads. A read that waits for the disk cannot be interrupted, and
-// keeps the connection.
+// When the context of a read ends, the store interrupts the read, and other reads can use the connection. A read that
+// waits for the disk cannot be interrupted, and keeps its connection.
 func TestInterruptedReadFreesConnection(t *testing.T) {
 	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
 	started, hang := make(chan struct{}), make(chan struct{})
@@ -277,14 +278,14 @@ func TestInterruptedReadFreesConnection(t *testing.T) {
 			for range maxReaders + 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 				want := context.DeadlineExceeded
-				if name == "blocked disk" { // the read must have a connection before the context ends
+				if name == "blocked disk" { // the context must not end before the read has a connection
 					cancel()
 					ctx, cancel = context.WithCancel(t.Context())
 					want = context.Canceled
 					go func() { <-started; cancel() }()
 				}
 				if _, err := read(ctx, s, fn); !errors.Is(err, want) {
-					t.Errorf("slow read: err = %v, want %v", err, want)
+					t.Errorf("slow read: got error %v, want %v", err, want)
 				}
 				cancel()
 				if name == "blocked disk" {
@@ -292,14 +293,14 @@ func TestInterruptedReadFreesConnection(t *testing.T) {
 				}
 			}
 			if _, err := s.Stats(t.Context()); err != nil {
-				t.Errorf("read after the slow read: %v", err)
+				t.Errorf("read after the slow reads: got error %v, want none", err)
 			}
 			closed := make(chan error, 1)
 			go func() { closed <- s.Close(); close(closed) }()
 			if name == "blocked disk" {
 				select {
 				case err := <-closed:
-					t.Errorf("Close returned %v while a read was in progress, want Close to wait", err)
+					t.Errorf("Close returned while a read was in progress (error: %v), want Close to wait", err)
 				case <-time.After(10 * time.Millisecond):
 				}
 				close(hang)

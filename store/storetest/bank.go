@@ -11,14 +11,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// BankWriter changes a bank (a set of lesson files). Names are paths with slashes.
+// BankWriter changes a bank (a set of lesson files). The name of a lesson file is a path with slashes.
 type BankWriter interface {
 	Put(t *testing.T, name, text string)
 	Delete(t *testing.T, name string)
 }
 
-// OpenBank returns a writer for an empty bank, and a function run that watches the bank. run calls onBook with each new
-// book (the valid lessons) and the bank's problems.
+// OpenBank returns a writer for an empty bank, and a function run that watches the bank. For each change, run calls
+// onBook with a new book (the valid lessons) and the problems in the bank.
 type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
 
 // RunBank runs the conformance suite for lesson banks.
@@ -35,7 +35,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.Put(t, "deep/folder/b.md", lessonText("bbb", "two"))
 			w.await(t, "two lessons", hasSlugs("aaa", "bbb"))
 			if l, _ := w.last().Get("bbb"); l.Category != "deep/folder" {
-				t.Errorf("lesson bbb's category = %q, want deep/folder", l.Category)
+				t.Errorf("category of lesson bbb: got %q, want deep/folder", l.Category)
 			}
 			hash := w.last().Hash()
 			w.Put(t, "a.md", lessonText("aaa", "one, changed"))
@@ -53,7 +53,7 @@ func RunBank(t *testing.T, open OpenBank) {
 				return len(p) == 1 && p[0].PreviousActive && p[0].Slug == "aaa"
 			})
 			if after, ok := w.last().Get("aaa"); !ok || after.Raw != before.Raw {
-				t.Errorf("lesson after an invalid change = %v, found = %v, want the lesson before the change", after, ok)
+				t.Errorf("lesson aaa after an invalid change: got %v, found = %v, want the lesson from before the change", after, ok)
 			}
 			w.Put(t, "a.md", lessonText("aaa", "two"))
 			w.await(t, "the repaired lesson", func(b *lesson.Book, p []lesson.Problem) bool {
@@ -90,7 +90,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			defer func() {
 				cancel()
 				if err := <-done; err != nil {
-					t.Errorf("watcher: %v", err)
+					t.Errorf("error from the watcher: %v", err)
 				}
 			}()
 			w.await(t, "the first book", func(*lesson.Book, []lesson.Problem) bool { return true })
@@ -120,7 +120,8 @@ Look first: ADVICE.
 `)
 }
 
-// hasSlugs returns a condition for await: the book must have exactly these lessons. want is sorted.
+// hasSlugs returns a condition for await: the book must contain exactly the lessons with the wanted slugs, which must
+// be sorted.
 func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	return func(b *lesson.Book, _ []lesson.Problem) bool {
 		var got []string
@@ -132,7 +133,7 @@ func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	}
 }
 
-// watchedBank is a bank with the watcher's last book and last problems.
+// watchedBank is a bank together with the last book and the last problems that its watcher has reported.
 type watchedBank struct {
 	BankWriter
 
@@ -153,8 +154,8 @@ func (w *watchedBank) last() *lesson.Book {
 	return w.book
 }
 
-// await waits until ok returns true for the watcher's last book and problems. event describes the book for the failure
-// message.
+// await waits until ok returns true for the watcher's last book and problems. The argument event says in the failure
+// message for which book await waited.
 func (w *watchedBank) await(t *testing.T, event string, ok func(*lesson.Book, []lesson.Problem) bool) {
 	t.Helper()
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher uses the real clock

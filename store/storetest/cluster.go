@@ -18,7 +18,7 @@ const clusterSlots = 16384
 // Cluster is a real Redis Cluster with masters but no replicas.
 type Cluster struct {
 	Nodes []*Redis
-	tls   []string // nil means no TLS
+	tls   []string // the nodes' TLS options; nil means no TLS
 }
 
 // StartCluster starts a Cluster with three nodes; see StartClusterNodes.
@@ -27,8 +27,8 @@ func StartCluster(t *testing.T, args ...string) *Cluster {
 	return StartClusterNodes(t, minClusterNodes, args...)
 }
 
-// StartClusterNodes starts a complete Cluster on free ports, with equal numbers of slots on the nodes. args are
-// configuration options for each node.
+// StartClusterNodes starts a complete Cluster on free ports, and gives each node the same number of slots. The options
+// in args apply to each node.
 func StartClusterNodes(t *testing.T, nodes int, args ...string) *Cluster {
 	t.Helper()
 	return startCluster(t, nodes, nil, args...)
@@ -135,7 +135,7 @@ func (c *Cluster) addrs() []string {
 	return list
 }
 
-// URL returns the address for store.url, with further parameters such as "prefix=x".
+// URL returns the address for store.url, with additional parameters such as "prefix=x".
 func (c *Cluster) URL(parameters ...string) string {
 	return "redis://" + strings.Join(c.addrs(), ",") + "?" + strings.Join(append([]string{"cluster=true"}, parameters...), "&")
 }

@@ -27,7 +27,7 @@ func concurrencyCases() map[string]func(tester, Store) {
 
 const workerCount = 8
 
-// runConcurrently calls fn in all workers at once, and reports the errors.
+// runConcurrently calls fn in all workers at the same time, and fails the test if one of the calls returns an error.
 func runConcurrently(t tester, fn func(worker int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -41,8 +41,8 @@ func runConcurrently(t tester, fn func(worker int) error) {
 	wg.Wait()
 }
 
-// testReadOwnWrites lets each worker write sessions and read them back immediately. The sessions share the echo key
-// 1<<40.
+// testReadOwnWrites tests that each worker can read its sessions immediately after it has written them. All sessions
+// have the echo key 1<<40, and each session also has a key of its own.
 func testReadOwnWrites(t tester, s Store) {
 	const rounds = 20
 	ctx := t.Context()
@@ -103,13 +103,13 @@ func testConcurrentFirstSettlements(t tester, s Store) {
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// testConcurrentPicks tests that the stored row of a run has the picks from all replicas. Each worker writes the row
-// with different picks.
+// testConcurrentPicks tests that the stored row of a run contains the picks of all replicas. Each worker writes the row
+// with other picks.
 func testConcurrentPicks(t tester, s Store) {
 	if _, ok := s.(interface {
 		Positions(ctx context.Context, follow []string) (map[string]session.Position, error)
 	}); !ok {
-		return // only a shared store's replicas write the same row
+		return // only the replicas of a shared store write the same row
 	}
 	runConcurrently(t, func(w int) error {
 		for i := range 5 {
@@ -129,7 +129,7 @@ func testConcurrentPicks(t tester, s Store) {
 	})
 	row, ok, err := s.Session(t.Context(), tenantA, session.RunID(tenantA, "ci-1"))
 	if err != nil || !ok {
-		t.Fatalf("Session(run): found = %v, err = %v, want true, nil", ok, err)
+		t.Fatalf("Session(run): got found = %v, error %v, want found = true and no error", ok, err)
 	}
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -139,8 +139,8 @@ func testConcurrentPicks(t tester, s Store) {
 	checkEqual(t, "members in the run", rec.Unit.Members, workerCount)
 }
 
-// testConcurrentSettlements tests that all workers' deltas are counted. Each worker retries a refused settlement from
-// the current version.
+// testConcurrentSettlements tests that the counters contain the deltas of all workers. If the store refuses a worker's
+// settlement, the worker tries again with the current version.
 func testConcurrentSettlements(t tester, s Store) {
 	runConcurrently(t, func(int) error {
 		for {
@@ -158,7 +158,7 @@ func testConcurrentSettlements(t tester, s Store) {
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, workerCount)})
 }
 
-// testConcurrentJoin tests that concurrent Unpark calls add each parked entry once.
+// testConcurrentJoin tests that concurrent calls of Unpark add each parked entry exactly once.
 func testConcurrentJoin(t tester, s Store) {
 	for n := range 20 {
 		must(t, s.Park(t.Context(), tenantA, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))

@@ -45,7 +45,7 @@ func deadLetterCases() map[string]func(tester, Store) {
 	}
 }
 
-// deadLetter returns the record for a panic at an exchange in session 1, or at the session itself if exchange is empty.
+// deadLetter returns the dead letter for an exchange in session 1, or for the session itself if exchange is empty.
 func deadLetter(exchange string) session.DeadLetter {
 	return session.DeadLetter{Tenant: tenantA, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: atMinute(1)}
 }
@@ -60,15 +60,15 @@ func checkDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	}
 }
 
-// countUnsampled returns the number of exchanges without a sample: late exchanges in settled sessions, and exchanges in
-// sessions set aside.
+// countUnsampled returns the number of exchanges without a sample. These are late exchanges in settled sessions, and
+// exchanges in sessions that are set aside.
 func countUnsampled(t tester, s Store) int64 {
 	t.Helper()
 	return mustGet[int64](t)(s.CountUnsampled(t.Context()))
 }
 
-// testLateExchange tests an exchange after the session was settled. The session becomes unsettled, and CountUnsampled
-// counts the exchange until the next settlement.
+// testLateExchange tests an exchange that arrives after its session was settled. The session must become unsettled, and
+// CountUnsampled must count the exchange until the next settlement.
 func testLateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
@@ -97,7 +97,7 @@ func testLateExchange(t tester, s Store) {
 	checkEqual(t, "unsampled and unsettled after the last settlement", []int64{countUnsampled(t, s), int64(len(unsettledSessions(t, s)))}, []int64{0, 0})
 }
 
-// testExchangeWithoutRow tests a session with exchanges but without a row, which a crash can leave.
+// testExchangeWithoutRow tests a session that has exchanges but no row, as after a crash.
 func testExchangeWithoutRow(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), exchange(tenantA, 2, 1)}})
 	list := dueSessions(t, s, atMinute(60), session.Row{}, 10)
@@ -113,8 +113,8 @@ func testExchangeWithoutRow(t tester, s Store) {
 	checkEqual(t, "due sessions after the settlements", len(dueSessions(t, s, atMinute(60), session.Row{}, 10)), 0)
 }
 
-// checkAndClearExchanges returns a row without the exchange count, so that callers can compare the row. A store may
-// leave the count 0, but any other count must equal want.
+// checkAndClearExchanges returns a row with its exchange count set to 0, so that callers can compare the row. It fails
+// the test unless the count was want, or 0, because a store need not set the count.
 func checkAndClearExchanges(t tester, r session.Row, want int) session.Row {
 	if r.Exchanges != 0 {
 		checkEqual(t, "exchanges in the session", r.Exchanges, want)
@@ -123,7 +123,7 @@ func checkAndClearExchanges(t tester, r session.Row, want int) session.Row {
 	return r
 }
 
-// testSamplesReplaced tests that a batch deletes the earlier samples in the sessions listed in ReplacedSamples, and no
+// testSamplesReplaced tests that a batch deletes the earlier samples of the sessions that ReplacedSamples lists, and no
 // other samples.
 func testSamplesReplaced(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 1), storedSample(tenantA, 1, 2), storedSample(tenantA, 2, 3), storedSample(tenantB, 1, 4)}})
@@ -135,12 +135,12 @@ func testSamplesReplaced(t tester, s Store) {
 	checkEqual(t, "tenant B's samples", len(walkSamples(t, s, tenantB, time.Time{}, time.Time{})), 1)
 	checkEqual(t, "stored samples", stats(t, s)["samples"], int64(4))
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
-		t.Errorf("SampleSession(sample deleted by ReplacedSamples): found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("SampleSession(sample that ReplacedSamples has deleted): got found = %v, error %v, want found = false and no error", ok, err)
 	}
 }
 
-// testSetAsideIsNotDue tests a session set aside after a panic. The session is due only after Readmit, which omits
-// sessions with too many tries.
+// testSetAsideIsNotDue tests that a session that was set aside after a panic is due again only after Readmit. Readmit
+// must omit sessions with too many tries.
 func testSetAsideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
@@ -181,8 +181,8 @@ func testSetAsideIsNotUnsettled(t tester, s Store) {
 	checkEqual(t, "unsettled sessions after the readmission", len(unsettledSessions(t, s)), 1)
 }
 
-// testExchangeSetAside tests an exchange that is set aside. The session stays due, and Readmit and a settlement keep
-// the dead letter.
+// testExchangeSetAside tests an exchange that is set aside. Its session must stay due, and Readmit and a settlement
+// must keep the dead letter.
 func testExchangeSetAside(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("x-1")}))

@@ -16,11 +16,11 @@ func deletionCases() map[string]func(tester, Store) {
 			st := stats(t, s)
 			for _, name := range []string{"sessions", "exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "parked"} {
 				if n, ok := st[name]; !ok || n != 0 {
-					t.Errorf("Stats[%q] = %d, present = %v, want 0, true", name, n, ok)
+					t.Errorf("Stats[%q] of an empty store: got %d, present = %v, want 0 and present = true", name, n, ok)
 				}
 			}
 			if _, ok := st["bytes"]; !ok {
-				t.Error(`Stats has no entry "bytes"`)
+				t.Error(`Stats has no entry "bytes", want one`)
 			}
 		},
 		"forget removes all session data": testForget,
@@ -50,7 +50,7 @@ func deletionCases() map[string]func(tester, Store) {
 			for n := range 100 {
 				writeCompleteSession(t, s, tenantA, n)
 			}
-			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 5, 1000)}}) // seen again
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 5, 1000)}}) // session 5 is seen again later
 			checkEqual(t, "sessions deleted by age", mustGet[int](t)(s.PurgeSessions(t.Context(), atMinute(90))), 89)
 			checkNoSession(t, s, tenantA, 89)
 			checkEqual(t, "session seen at minute 90", mustSession(t, s, tenantA, 90).ID, id(90))
@@ -67,7 +67,7 @@ func deletionCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			deleted, err := s.PurgeSessions(&endingContext{Context: t.Context(), calls: 1}, atMinute(500))
 			if deleted == 0 || deleted == 200 || !isContextError(err) {
-				t.Errorf("PurgeSessions(ending context) = %d, %v, want 1 to 199 deleted sessions and the context's error", deleted, err)
+				t.Errorf("PurgeSessions with a context that ends: got %d deleted sessions, error %v, want 1 to 199 and the context's error", deleted, err)
 			}
 			checkEqual(t, "sessions deleted by the second call", mustGet[int](t)(s.PurgeSessions(t.Context(), atMinute(500))), 200-deleted)
 		},
@@ -79,21 +79,21 @@ func deletionCases() map[string]func(tester, Store) {
 		"closed store refuses calls": func(t tester, s Store) {
 			writeCompleteSession(t, s, tenantA, 1)
 			must(t, s.Close())
-			must(t, s.Close()) // a second Close does nothing
+			must(t, s.Close()) // a second call of Close must do nothing
 			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 2, 2)}}); err == nil {
-				t.Error("Write on a closed store: err = nil, want an error")
+				t.Error("Write to a closed store: got no error, want an error")
 			}
 			if _, _, err := s.Session(t.Context(), tenantA, id(1)); err == nil {
-				t.Error("Session on a closed store: err = nil, want an error")
+				t.Error("Session of a closed store: got no error, want an error")
 			}
 		},
 	}
 }
 
-// endingContext is a context that ends after a number of Err calls.
+// endingContext is a context that ends after a number of calls of Err.
 type endingContext struct {
 	context.Context
-	calls int // further Err calls that return nil
+	calls int // how many more calls of Err return nil
 }
 
 func (e *endingContext) Err() error {
@@ -103,8 +103,8 @@ func (e *endingContext) Err() error {
 	return nil
 }
 
-// writeCompleteSession writes session n with a row, the echo keys 100 (in every session) and 100+n, exchanges, a
-// sample, feedback and a settlement.
+// writeCompleteSession writes session n with a row, two echo keys, exchanges, a sample, feedback and a settlement. The
+// echo keys are 100, which all sessions have, and 100+n.
 func writeCompleteSession(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	write(t, s, session.Batch{
@@ -117,7 +117,7 @@ func writeCompleteSession(t tester, s Store, tenant string, n int) {
 	settle(t, s, settlement(tenant, n, 0, delta("a@1", "n", 0, 1)))
 }
 
-// testForget tests that Forget deletes no counters, and no data in other sessions and tenants.
+// testForget tests that Forget deletes a session's data, but no counters, and no data of other sessions and tenants.
 func testForget(t tester, s Store) {
 	writeCompleteSession(t, s, tenantA, 1)
 	writeCompleteSession(t, s, tenantA, 2)
@@ -131,7 +131,7 @@ func testForget(t tester, s Store) {
 	checkEqual(t, "feedback on the forgotten session", len(entries(t, s, tenantA, 1)), 0)
 	checkEqual(t, "forgotten session's settled state", settledState(t, s, tenantA, 1), session.SettledState{})
 	if _, ok, err := s.SampleSession(t.Context(), tenantA, "sample-default-1"); ok || err != nil {
-		t.Errorf("SampleSession(sample in a forgotten session): found = %v, err = %v, want false, nil", ok, err)
+		t.Errorf("SampleSession(sample of a forgotten session): got found = %v, error %v, want found = false and no error", ok, err)
 	}
 	checkEqual(t, "samples left", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), []string{"sample-default-2"})
 
@@ -142,7 +142,7 @@ func testForget(t tester, s Store) {
 	checkEqual(t, "sessions, exchanges, exchanges ever, samples and feedback", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
 }
 
-// testForgetTenant tests that ForgetTenant deletes no counters, and no other tenants' data.
+// testForgetTenant tests that ForgetTenant deletes a tenant's sessions, but no counters, and no data of other tenants.
 func testForgetTenant(t tester, s Store) {
 	const sessions = 70 // more than ForgetTenant deletes in one step
 	for n := range sessions {

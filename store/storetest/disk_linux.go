@@ -12,14 +12,15 @@ import (
 	"testing"
 )
 
-// namespaceVariable is the environment variable for a test process with separate namespaces.
+// namespaceVariable is the environment variable that is set in a test process with separate namespaces.
 const namespaceVariable = "STORETEST_OWN_SPACE"
 
 // Disk is a real file system with a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system with size bytes in memory. If this process is not allowed to mount, the test runs in a
-// process with separate namespaces, and is skipped here. Without namespaces, the test is skipped.
+// SmallDisk mounts a file system with size bytes in memory. If this process may not mount file systems, SmallDisk runs
+// the test in a process with separate namespaces, and skips the test in this process. If such a process cannot be
+// started, SmallDisk also skips the test.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}
@@ -39,7 +40,8 @@ func SmallDisk(t *testing.T, size int) *Disk {
 	return d
 }
 
-// runInOwnNamespaces runs the test in a process with separate namespaces. A failure there fails the test here.
+// runInOwnNamespaces runs the test in a process with separate namespaces. If the test fails in that process, it also
+// fails in this process.
 func runInOwnNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // the test binary
@@ -70,7 +72,7 @@ func (d *Disk) Fill(t testing.TB, freeBytes int) {
 		_, err = f.Write(make([]byte, 4096))
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("fill the small disk: err = %v, want syscall.ENOSPC", err)
+		t.Fatalf("fill the small disk: got error %v, want syscall.ENOSPC", err)
 	}
 	size, err := f.Seek(0, io.SeekEnd)
 	if err == nil {
@@ -81,7 +83,7 @@ func (d *Disk) Fill(t testing.TB, freeBytes int) {
 	}
 }
 
-// FreeBytes returns the number of free bytes.
+// FreeBytes returns the number of free bytes in the file system.
 func (d *Disk) FreeBytes(t testing.TB) int64 {
 	t.Helper()
 	var s syscall.Statfs_t
@@ -99,7 +101,7 @@ func (d *Disk) RemoveFiller(t testing.TB) {
 	}
 }
 
-// SetReadOnly makes the file system read-only, even for open files, or writable.
+// SetReadOnly makes the file system either read-only, even for files that are already open, or writable.
 func (d *Disk) SetReadOnly(t testing.TB, readOnly bool) {
 	t.Helper()
 	flags := uintptr(syscall.MS_REMOUNT)

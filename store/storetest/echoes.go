@@ -67,7 +67,7 @@ func echoCases() map[string]func(tester, Store) {
 	}
 }
 
-// echo returns an echo, which records that key k occurred in session n at a minute.
+// echo returns an echo, which records that the key k occurred in session n at the given minute.
 func echo(tenant string, k session.EchoKey, n, minute int) session.Echo {
 	return session.Echo{Tenant: tenant, Key: k, ID: id(n), At: atMinute(minute)}
 }

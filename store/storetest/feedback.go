@@ -22,11 +22,11 @@ func feedbackCases() map[string]func(tester, Store) {
 			checkEqual(t, "added entries", addFeedback(t, s, tenantA, 1, e), 1)
 			got := entries(t, s, tenantA, 1)
 			if len(got) != 1 || string(got[0].Correction) == "" || !json.Valid(got[0].Details) {
-				t.Fatalf("Feedback = %+v, want one entry with a correction and valid details", got)
+				t.Fatalf("stored feedback: got %+v, want one entry with a correction and valid details", got)
 			}
 			var v map[string][]any
 			if json.Unmarshal(got[0].Correction, &v) != nil || v["x"][1] != "<" {
-				t.Errorf("stored correction = %s, want x[1] = \"<\"", got[0].Correction)
+				t.Errorf("stored correction: got %s, want x[1] = \"<\" in it", got[0].Correction)
 			}
 			got[0].Correction, got[0].Details, e.Correction, e.Details = nil, nil, nil, nil
 			checkEqual(t, "entry without correction and details", got[0], e)
@@ -76,7 +76,7 @@ func feedbackCases() map[string]func(tester, Store) {
 				checkEqual(t, "entry found for "+name, ok, false)
 			}
 			if _, _, err := s.FeedbackEntry(canceledContext(t), tenantA, id(1), "a"); !isContextError(err) {
-				t.Errorf("FeedbackEntry(canceled context) error = %v, want the context's error", err)
+				t.Errorf("FeedbackEntry(canceled context): got error %v, want the context's error", err)
 			}
 		},
 		"entries are added to many sessions at once": func(t tester, s Store) {
@@ -94,7 +94,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			bad := entry("b", 1, 1)
 			bad.Details = json.RawMessage(`{"x":`)
 			if added, err := s.AddFeedback(t.Context(), tenantA, feedbackFor(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
-				t.Errorf("AddFeedback(invalid entry) = %v, %v, want no added entry and an error", added, err)
+				t.Errorf("AddFeedback(valid and invalid entry): got %v, error %v, want no added entry and an error", added, err)
 			}
 			checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
@@ -131,7 +131,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			checkEqual(t, "entries added at the size limit", addFeedback(t, s, tenantA, 1, large("last", 1, size)), 1)
 			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
 				if _, err := s.AddFeedback(t.Context(), tenantA, feedbackFor(1, e)); !errors.Is(err, session.FeedbackFull(1)) {
-					t.Errorf("AddFeedback(%s above the size limit) error = %v, want session.FeedbackFull(1)", e.ID, err)
+					t.Errorf("AddFeedback(entry %s, above the size limit): got error %v, want session.FeedbackFull(1)", e.ID, err)
 				}
 			}
 			checkEqual(t, "entries replaced by a shorter entry", addFeedback(t, s, tenantA, 1, entry("e0", 9, 0)), 1)
@@ -139,18 +139,18 @@ func feedbackCases() map[string]func(tester, Store) {
 		},
 		"calls with a canceled context return errors": func(t tester, s Store) {
 			if _, err := s.AddFeedback(canceledContext(t), tenantA, feedbackFor(1, entry("a", 1, 1))); !isContextError(err) {
-				t.Errorf("AddFeedback(canceled context) error = %v, want the context's error", err)
+				t.Errorf("AddFeedback(canceled context): got error %v, want the context's error", err)
 			}
 			if _, err := s.Feedback(canceledContext(t), tenantA, id(1)); !isContextError(err) {
-				t.Errorf("Feedback(canceled context) error = %v, want the context's error", err)
+				t.Errorf("Feedback(canceled context): got error %v, want the context's error", err)
 			}
 			checkEqual(t, "entries", len(entries(t, s, tenantA, 1)), 0)
 		},
 	}
 }
 
-// parkingCases returns the cases for parked feedback, which waits under an echo key until a session with the key is
-// stored.
+// parkingCases returns the cases for parked feedback. This is feedback that waits under an echo key until a session
+// with this key is stored.
 func parkingCases() map[string]func(tester, Store) {
 	type parked = map[session.EchoKey][]feedback.Entry
 	park := func(t tester, s Store, tenant string, k session.EchoKey, list ...feedback.Entry) {
@@ -159,7 +159,7 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	var unparked atomic.Int64 // number of unparked keys; each key's feedback joins a new session
+	var unparked atomic.Int64 // number of unparked keys; the feedback of each key joins a new session
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		out, sessions := parked{}, map[session.EchoKey]session.ID{}
@@ -228,7 +228,7 @@ func parkingCases() map[string]func(tester, Store) {
 			addFeedback(t, s, tenantA, 2, entry("d", 1, 1))
 			sessions := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
 			added := mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, sessions))
-			checkEqual(t, "sessions with joined entries", len(added), 1) // session 2 had the entry already
+			checkEqual(t, "sessions with joined entries", len(added), 1) // session 2 already had the entry
 			checkEqual(t, "session 1's entries", entries(t, s, tenantA, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
 			checkEqual(t, "session 2's entries", entries(t, s, tenantA, 2), []feedback.Entry{entry("d", 1, 1)})
 			checkEqual(t, "sessions with joined entries after a second call", len(mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantA, sessions))), 0)
@@ -240,7 +240,7 @@ func parkingCases() map[string]func(tester, Store) {
 				park(t, s, tenantA, 7, entry(fmt.Sprint("e", i), i, 1))
 			}
 			if err := s.Park(t.Context(), tenantA, 7, entry("new", 1, 1)); !errors.Is(err, session.ErrParkingFull) {
-				t.Errorf("Park(full key) error = %v, want session.ErrParkingFull", err)
+				t.Errorf("Park(key with the maximum number of entries): got error %v, want session.ErrParkingFull", err)
 			}
 			park(t, s, tenantA, 7, entry("e5", 9000, 0))
 			park(t, s, tenantA, 8, entry("new", 1, 1))
@@ -276,8 +276,8 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	return mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// testFeedbackOrder tests that the stored feedback does not depend on the entry order, on splitting the entries into
-// two batches, or on repetition.
+// testFeedbackOrder tests that the stored feedback does not depend on the order of the entries, nor on whether they
+// arrive in one batch or two, nor on whether entries are repeated.
 func testFeedbackOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -13,9 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// RunGrowth tests that a backend keeps no data from deleted sessions. Ten rounds write and delete sessions. sizes
-// returns the sizes of the backend's structures by name. Each size may grow by at most 50% after the first round.
-// addOwn adds data that only this backend stores.
+// RunGrowth tests that a backend keeps no data of deleted sessions. In each of ten rounds, it writes and deletes
+// sessions. The function sizes returns the sizes of the backend's structures by name. After the first round, each size
+// may grow by at most 50%. The function addOwn adds data that only this backend stores.
 func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), sizes func() map[string]int64) {
 	t.Helper()
 	const perRound = 40          // sessions
@@ -27,7 +27,7 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 			addOwn(hashedID(n*perRound+i), atMinute(60*n))
 		}
 		if deleted := mustGet[int](t)(s.PurgeSessions(t.Context(), later)); deleted < perRound {
-			t.Fatalf("PurgeSessions deleted %d sessions, want at least %d", deleted, perRound)
+			t.Fatalf("sessions deleted by PurgeSessions: got %d, want at least %d", deleted, perRound)
 		}
 		mustGet[int](t)(s.PurgeParked(t.Context(), later))
 	}
@@ -40,17 +40,17 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time
 	checkEqual(t, "size names", slices.Sorted(maps.Keys(last)), slices.Sorted(maps.Keys(first)))
 	for name, n := range last {
 		if n > first[name]*3/2+slack {
-			t.Errorf("size of %s: got %d after ten rounds and %d after one, want at most %d", name, n, first[name], first[name]*3/2+slack)
+			t.Errorf("size of %s after ten rounds: got %d, after %d in the first round, want at most %d", name, n, first[name], first[name]*3/2+slack)
 		}
 	}
 }
 
-// hashedID returns the id of session n, a hash as in production.
+// hashedID returns the id of session n, which is a hash as in production.
 func hashedID(n int) session.ID {
 	return session.NamedID(tenantA, session.NamespaceSession, fmt.Sprint(n))
 }
 
-// writeFullSession writes a session with every kind of data, including an exchange after the settlement.
+// writeFullSession writes a session with every kind of data, including an exchange that arrives after the settlement.
 func writeFullSession(t tester, s Store, n int, start time.Time) {
 	t.Helper()
 	ctx, sid := t.Context(), hashedID(n)

@@ -10,21 +10,21 @@ import (
 	"precept/internal/session"
 )
 
-// history is a random sequence of events in one tenant's sessions.
+// history is a random sequence of events in the sessions of one tenant.
 type history struct {
 	tester
 	store  Store
 	number int // different in each history, so that sample ids are unique
 }
 
-// testRandomHistory checks the store after random events: the totals in Stats must equal the counted rows, every open
+// testRandomHistory tests a store after random events. The totals in Stats must equal the numbers of rows, every open
 // session must be due or set aside, and ForgetTenant must leave no data.
 func testRandomHistory(s Store) func(*rapid.T) {
 	number := 0
 	return func(rt *rapid.T) {
 		number++
 		h := history{rt, s, number}
-		// Each step gets a session number n from 1 to 3, and a random number k from 0 to 4.
+		// The arguments of each step are a session number n from 1 to 3, and a random number k from 0 to 4.
 		steps := map[string]func(n, k int){
 			"row": func(n, k int) {
 				r := row(tenantA, n, k)
@@ -66,7 +66,7 @@ func (h history) rebuildSamples(n, k int) {
 	write(h, h.store, b)
 }
 
-// settle applies the next settlement of session n, with all feedback.
+// settle makes the next settlement of session n, which includes all feedback so far.
 func (h history) settle(n int) {
 	next := settlement(tenantA, n, settledState(h, h.store, tenantA, n).Version, delta("a@1", "n", 0, 1))
 	_, state, err := h.store.SessionFeedback(h.Context(), tenantA, id(n))
@@ -81,7 +81,7 @@ func (h history) checkTotals() {
 		got["sessions"]++
 		open[r.ID] = !r.Closed
 		if !r.Closed && a.Version > 0 {
-			h.Errorf("session %x is settled, but not closed", r.ID)
+			h.Errorf("session %x is settled but open, want it closed", r.ID)
 		}
 		return nil
 	}))
@@ -101,13 +101,13 @@ func (h history) checkTotals() {
 	}
 	for _, r := range dueSessions(h, h.store, atMinute(100), session.Row{}, 10) {
 		if r.Closed {
-			h.Errorf("session %x is due, but closed", r.ID)
+			h.Errorf("session %x is closed but due, want it not due", r.ID)
 		}
 		delete(open, r.ID)
 	}
 	for id, isOpen := range open {
 		if isOpen {
-			h.Errorf("session %x is open, but neither due nor set aside", id)
+			h.Errorf("session %x is open but neither due nor set aside, want it due or set aside", id)
 		}
 	}
 	if n := countUnsampled(h, h.store); n < 0 || n > got["exchanges"] {

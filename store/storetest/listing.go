@@ -17,7 +17,7 @@ func listingCases() map[string]func(tester, Store) {
 			write(t, s, b)
 			first := listSessions(t, s, tenantA, session.ListRange{Limit: 3})
 			checkEqual(t, "first page", sessionNumbers(first.List), []int{6, 5, 4})
-			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 7, 7)}}) // does not shift the next page
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 7, 7)}}) // a new session must not shift the next page
 			second := listSessions(t, s, tenantA, session.ListRange{Limit: 3, After: first.Next})
 			checkEqual(t, "second page", sessionNumbers(second.List), []int{3, 2, 1})
 			third := listSessions(t, s, tenantA, session.ListRange{Limit: 3, After: second.Next})
@@ -63,7 +63,7 @@ func listingCases() map[string]func(tester, Store) {
 			within := session.ListRange{Limit: 4, OldestFirst: true}
 			first := listSessions(t, s, tenantA, within)
 			checkEqual(t, "first page", sessionNumbers(first.List), []int{0, 1, 2, 3})
-			// The new row is not on the next page, because it is the newest.
+			// The new row is the newest one, so it must not be on the next page.
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 9, 9)}})
 			within.After = first.Next
 			second := listSessions(t, s, tenantA, within)
@@ -117,10 +117,10 @@ func listingCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 1)}})
 			for _, cursor := range []string{"x y", "1;2", "-", "'"} {
 				if _, err := s.ListSessions(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
-					t.Errorf("ListSessions after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
+					t.Errorf("ListSessions after %q: got error %v, want session.ErrUnknownPosition", cursor, err)
 				}
 				if _, err := s.ListSamples(t.Context(), tenantA, session.ListRange{After: cursor, Limit: 1}); !errors.Is(err, session.ErrUnknownPosition) {
-					t.Errorf("ListSamples after %q: err = %v, want session.ErrUnknownPosition", cursor, err)
+					t.Errorf("ListSamples after %q: got error %v, want session.ErrUnknownPosition", cursor, err)
 				}
 			}
 		},
@@ -130,7 +130,7 @@ func listingCases() map[string]func(tester, Store) {
 				b.Rows, b.Samples = append(b.Rows, row(tenantA, n, n)), append(b.Samples, storedSample(tenantA, n, n))
 			}
 			write(t, s, b)
-			old := session.ListRange{Since: atMinute(1), Until: atMinute(4), Limit: 10} // older than all other sessions
+			old := session.ListRange{Since: atMinute(1), Until: atMinute(4), Limit: 10} // the sessions in this range are older than all others
 			checkEqual(t, "oldest sessions", sessionNumbers(listSessions(t, s, tenantA, old).List), []int{3, 2, 1})
 			checkEqual(t, "samples in the oldest sessions", sampleIDs(listSamples(t, s, old).List), []string{"sample-default-3", "sample-default-2", "sample-default-1"})
 			total, pages, within := 0, 0, session.ListRange{Limit: 1 << 30}
@@ -147,7 +147,7 @@ func listingCases() map[string]func(tester, Store) {
 				t.Errorf("pages with 600 sessions: got %d, want at least 2", pages)
 			}
 			if _, err := s.ListSessions(canceledContext(t), tenantA, session.ListRange{Limit: 1}); !isContextError(err) {
-				t.Errorf("ListSessions(canceled context) error = %v, want the context's error", err)
+				t.Errorf("ListSessions(canceled context): got error %v, want the context's error", err)
 			}
 			checkEqual(t, "sessions in a period without sessions", len(listSessions(t, s, tenantA, session.ListRange{Since: atMinute(5000), Limit: 1}).List), 0)
 		},
@@ -164,7 +164,7 @@ func listSamples(t tester, s Store, within session.ListRange) session.Page[sessi
 	return mustGet[session.Page[session.StoredSample]](t)(s.ListSamples(t.Context(), tenantA, within))
 }
 
-// sessionNumbers returns each listed session's number: n for the session id(n).
+// sessionNumbers returns the numbers of the listed sessions, which is n for the session with the id id(n).
 func sessionNumbers(list []session.ListedSession) []int {
 	out := []int{}
 	for _, l := range list {

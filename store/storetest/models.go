@@ -6,8 +6,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// modelCases returns the cases for maxima (values that only rise), for priors (start values for new lessons), and for
-// values that InitMeta stores once.
+// modelCases returns the cases for maxima (values that only rise), for priors (the first values for new lessons), and
+// for values that InitMeta stores only once.
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"maxima only rise": func(t tester, s Store) {
@@ -63,7 +63,7 @@ func checkPriors(t tester, s Store, tenant string, version int64, data string) {
 	v, d, err := s.Priors(t.Context(), tenant)
 	must(t, err)
 	if v != version || string(d) != data {
-		t.Errorf("Priors(%s) = %d, %q, want %d, %q", tenant, v, d, version, data)
+		t.Errorf("Priors(%s): got version %d with data %q, want version %d with data %q", tenant, v, d, version, data)
 	}
 }
 
@@ -72,6 +72,6 @@ func checkMeta(t tester, s Store, key, value string, exists bool) {
 	v, ok, err := s.Meta(t.Context(), key)
 	must(t, err)
 	if ok != exists || string(v) != value {
-		t.Errorf("Meta(%q) = %q, %v, want %q, %v", key, v, ok, value, exists)
+		t.Errorf("Meta(%q): got %q, found = %v, want %q, found = %v", key, v, ok, value, exists)
 	}
 }

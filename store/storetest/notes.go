@@ -7,7 +7,8 @@ import (
 	"precept/internal/session"
 )
 
-// noteCases returns the cases for the distiller's notes, and for leases that make one process at a time work on a task.
+// noteCases returns the cases for the distiller's notes, and for leases, which ensure that only one process at a time
+// works on a task.
 func noteCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"session note is deleted with the session": func(t tester, s Store) {
@@ -19,7 +20,7 @@ func noteCases() map[string]func(tester, Store) {
 			checkSessionNote(t, s, tenantB, "")
 			writeNotes(t, s, tenantA, map[int]string{1: "t\x00wo"}, nil)
 			checkSessionNote(t, s, tenantA, "t\x00wo")
-			writeCompleteSession(t, s, tenantA, 1) // the sessions are written again
+			writeCompleteSession(t, s, tenantA, 1) // writing the session again must keep its note
 			checkSessionNote(t, s, tenantA, "t\x00wo")
 			mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1)))
 			checkSessionNote(t, s, tenantA, "")
@@ -39,7 +40,7 @@ func noteCases() map[string]func(tester, Store) {
 			writeNotes(t, s, tenantB, nil, map[string]string{"case|b": "other"})
 			writeNotes(t, s, tenantA, nil, map[string]string{"case|b": ""})
 			if data, err := s.TenantNote(t.Context(), tenantA, "case|b"); data != nil || err != nil {
-				t.Errorf("TenantNote(deleted note) = %q, %v, want nil, nil", data, err)
+				t.Errorf("TenantNote(deleted note): got %q, error %v, want no note and no error", data, err)
 			}
 			mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA))
 			checkEqual(t, "forgotten tenant's notes", len(notes(t, s, tenantA, "")), 0)
@@ -74,7 +75,8 @@ func noteCases() map[string]func(tester, Store) {
 
 func leaseTime(n int) time.Time { return atMinute(0).Add(time.Duration(n) * time.Second) }
 
-// writeNotes writes session notes, by session number, and tenant notes, by key. An empty text deletes the note.
+// writeNotes writes notes on sessions, given by session number, and notes on the tenant, given by key. An empty text
+// deletes a note.
 func writeNotes(t tester, s Store, tenant string, bySession map[int]string, byKey map[string]string) {
 	t.Helper()
 	sessionNotes, tenantNotes := map[session.ID][]byte{}, map[string][]byte{}
@@ -95,7 +97,7 @@ func checkSessionNote(t tester, s Store, tenant, want string) {
 	checkEqual(t, "note for session 1 in "+tenant, string(mustGet[[]byte](t)(s.SessionNote(t.Context(), tenant, id(1)))), want)
 }
 
-// notes returns "key=text" for each tenant note whose key begins with prefix.
+// notes returns a string "key=text" for each note on a tenant whose key begins with prefix.
 func notes(t tester, s Store, tenant, prefix string) (list []string) {
 	t.Helper()
 	must(t, s.EachNote(t.Context(), tenant, prefix, func(key string, data []byte) error {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// The operating system assigns higher ports, from 32768 (Linux) or 49152, to outgoing connections and to listeners on
-// port 0. Such connections and listeners cannot take the port of a server that a test restarts.
+// The ports in this range are lower than those that the operating system assigns to outgoing connections and to
+// listeners on port 0, which begin at 32768 on Linux and otherwise at 49152. So no such connection or listener can take
+// the port of a server while a test restarts the server.
 const (
 	firstPort = 10000
 	lastPort  = 29999
@@ -34,6 +35,6 @@ func FreePort(t testing.TB) string {
 		t.Cleanup(func() { _ = reservation.Close() })
 		return strconv.Itoa(port)
 	}
-	t.Fatalf("no free port between %d and %d", firstPort, lastPort)
+	t.Fatalf("found no free port between %d and %d", firstPort, lastPort)
 	return ""
 }

@@ -13,17 +13,17 @@ func TestFreePortIsReservedUntilTestEnds(t *testing.T) {
 		port = storetest.FreePort(t)
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
-			t.Fatalf("Listen on the reserved port %s: %v", port, err)
+			t.Fatalf("Listen on the reserved port %s: got error %v, want none", port, err)
 		}
 		_ = l.Close()
 		if c, err := net.ListenPacket("udp", "127.0.0.1:"+port); err == nil {
 			_ = c.Close()
-			t.Errorf("ListenPacket on the reserved port %s: err = nil, want an error", port)
+			t.Errorf("ListenPacket on the reserved port %s: got no error, want an error", port)
 		}
 	})
 	c, err := net.ListenPacket("udp", "127.0.0.1:"+port)
 	if err != nil {
-		t.Fatalf("ListenPacket on port %s after the test: %v", port, err)
+		t.Fatalf("ListenPacket on port %s after the end of the test: got error %v, want none", port, err)
 	}
 	_ = c.Close()
 }

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// startLimit is the longest time that a server needs to start on a loaded machine.
+// startLimit is how long a test waits for a server to start. It is long enough for a busy machine.
 const startLimit = 30 * time.Second
 
 // Redis is a real Redis server that runs until the test ends.
@@ -24,14 +24,15 @@ type Redis struct {
 
 	dir    string
 	args   []string
-	script string // runs redis-server with the configuration on standard input; may be ""
-	config string // a Sentinel's configuration file, changed by the Sentinel; "" means no Sentinel
+	script string // shell script that runs redis-server with the configuration on standard input; may be ""
+	config string // configuration file that a Sentinel reads and changes; "" if the server is no Sentinel
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 }
 
-// StartRedis starts a redis-server on a free port on the loopback interface, in a temporary directory. args are options
-// such as "--appendonly", "yes". Without an installed redis-server the test is skipped, or fails in CI.
+// StartRedis starts a redis-server on a free port of the loopback interface, in a temporary directory. The arguments
+// args are options such as "--appendonly", "yes". If redis-server is not installed, StartRedis skips the test, or in CI
+// fails it.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, &Redis{args: args})
@@ -52,7 +53,7 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 		t.Fatal("redis-server is not installed: ", err)
 	}
 	var last error
-	for range 5 { // another process may take the port first
+	for range 5 { // several attempts, because another process may take the port first
 		r.Addr, r.dir = net.JoinHostPort("127.0.0.1", FreePort(t)), t.TempDir()
 		if last = r.Start(); last == nil {
 			t.Cleanup(r.Kill)
@@ -64,7 +65,7 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 	return nil
 }
 
-// Start starts the server with the same port and data directory, even after Kill.
+// Start starts the server. After Kill, it starts the server again with the same port and data directory.
 func (r *Redis) Start() error {
 	_, port, _ := net.SplitHostPort(r.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
@@ -133,10 +134,10 @@ func (r *Redis) Thaw(t testing.TB) {
 // PID returns the server's process id.
 func (r *Redis) PID() int { return r.cmd.Process.Pid }
 
-// URL returns the address for store.url.
+// URL returns the server's address for store.url.
 func (r *Redis) URL() string { return "redis://" + r.Addr }
 
-// MustDo runs a command, and ends the test on an error.
+// MustDo runs a command and returns the result. If the command returns an error, MustDo fails the test and ends it.
 func (r *Redis) MustDo(t testing.TB, args ...string) any {
 	t.Helper()
 	v, err := r.Do(args...)
@@ -152,7 +153,7 @@ func (r *Redis) Do(args ...string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()                                       //nolint:errcheck // nothing is lost
+	defer c.Close()                                       //nolint:errcheck // the error does not matter, because nothing is lost
 	err = c.SetDeadline(time.Now().Add(20 * time.Second)) //nolint:forbidigo // sockets use the real clock
 	if err != nil {
 		return nil, err
@@ -182,7 +183,8 @@ func (r *Redis) dial() (net.Conn, error) {
 	return d.Dial("tcp", r.Addr) //nolint:noctx // Timeout limits the call
 }
 
-// Monitor records every command to the server, except commands in scripts. stop ends the recording.
+// Monitor records all commands that the server receives, but not the commands in scripts. The function stop ends the
+// recording and returns the commands.
 func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	t.Helper()
 	c, err := r.dial()
@@ -194,7 +196,7 @@ func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	}
 	in := bufio.NewReader(c)
 	if ok, err := in.ReadString('\n'); err != nil || ok != "+OK\r\n" {
-		t.Fatalf("MONITOR = %q, %v, want +OK", ok, err)
+		t.Fatalf("reply to MONITOR: got %q, error %v, want +OK", ok, err)
 	}
 	var lines []string
 	done := make(chan struct{})
@@ -226,8 +228,8 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// sendCommand sends a command and reads the reply, in RESP2. Tests for precept's Redis client must not depend on that
-// client.
+// sendCommand sends a command in the protocol RESP2, and reads the reply. It does not use precept's Redis client,
+// because tests of the client must not depend on it.
 func sendCommand(c net.Conn, args []string) (any, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {

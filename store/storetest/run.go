@@ -56,7 +56,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Run("sessions/any order gives the same row", func(t *testing.T) { rapid.Check(t, testRowOrder(open(t))) })
 }
 
-// tester is the part of testing.T and rapid.T needed by the cases.
+// tester has those methods of testing.T and rapid.T that the cases use.
 type tester interface {
 	Helper()
 	Context() context.Context
@@ -73,7 +73,7 @@ func must(t tester, err error) {
 	}
 }
 
-// mustGet returns a function that returns v, or ends the test on an error.
+// mustGet returns a function that returns v. If err is not nil, the function fails the test and ends it.
 func mustGet[T any](t tester) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -110,7 +110,7 @@ func isContextError(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// The suite's test data. Sessions are named by a number n.
+// The following functions return the suite's test data. A number n identifies each session.
 
 func atMinute(minutes int) time.Time {
 	return time.Date(2031, 5, 6, 7, 8, 9, 123_456_000, time.UTC).Add(time.Duration(minutes) * time.Minute)
@@ -121,7 +121,7 @@ func id(n int) (id session.ID) {
 	return id
 }
 
-// row returns session n's row. The session started at minute n and was last seen at minute seen.
+// row returns the row of session n, which started at minute n and was last seen at minute seen.
 func row(tenant string, n, seen int) session.Row {
 	return session.Row{
 		Tenant: tenant, ID: id(n), Started: atMinute(n), Seen: atMinute(seen),
@@ -129,7 +129,7 @@ func row(tenant string, n, seen int) session.Row {
 	}
 }
 
-// exchange returns the exchange of a turn in session n.
+// exchange returns the exchange for a turn of session n.
 func exchange(tenant string, n, turn int) sample.Exchange {
 	sid := id(n)
 	return sample.Exchange{
@@ -142,7 +142,7 @@ func exchange(tenant string, n, turn int) sample.Exchange {
 	}
 }
 
-// storedSample returns a sample in session n. The number determines the id and the time.
+// storedSample returns a sample of session n. The argument number determines the sample's id and time.
 func storedSample(tenant string, n, number int) session.StoredSample {
 	return session.StoredSample{Tenant: tenant, Agent: "coder", ID: id(n), Sample: sample.Sample{
 		ID: fmt.Sprintf("sample-%s-%d", tenant, number), Family: "dialog_response", CreatedAt: atMinute(number),
@@ -151,12 +151,13 @@ func storedSample(tenant string, n, number int) session.StoredSample {
 	}}
 }
 
-// entry returns feedback with name as the id, posted at a minute.
+// entry returns feedback that was posted at the given minute. The feedback's id is name.
 func entry(name string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{ID: name, At: atMinute(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
 }
 
-// delta returns a change to the counter or maximum with a scope (a lesson's arm, such as a@1), a field and a day.
+// delta returns a change by v to the counter or maximum with the given scope (the arm of a lesson, such as a@1), field
+// and day.
 func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: trial.Key{Scope: scope, Field: field, Day: day}, Value: v}
 }

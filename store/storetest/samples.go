@@ -30,7 +30,7 @@ func sampleCases() map[string]func(tester, Store) {
 			bad := exchange(tenantA, 1, 2)
 			bad.New = []json.RawMessage{json.RawMessage(`{"cut":`)}
 			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err != nil {
-				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}}) // the store is allowed to refuse the whole batch
+				write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}}) // written separately, because the store may refuse the whole batch
 			}
 			checkEqual(t, "valid exchange", exchanges(t, s, tenantA, 1)[0], exchange(tenantA, 1, 1))
 			for _, e := range exchanges(t, s, tenantA, 1) {
@@ -74,7 +74,7 @@ func sampleCases() map[string]func(tester, Store) {
 				bad := exchange(tenantA, 1, 2)
 				bad.Session = sid
 				if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err == nil {
-					t.Errorf("Write(exchange with session id %q) error = nil, want an error", sid)
+					t.Errorf("Write(exchange with the session id %q): got no error, want an error", sid)
 				}
 			}
 			checkEqual(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
@@ -85,7 +85,7 @@ func sampleCases() map[string]func(tester, Store) {
 			withoutID.ID, sampleWithoutID.Sample.ID = "", ""
 			for _, b := range []session.Batch{{Exchanges: []sample.Exchange{withoutID}}, {Samples: []session.StoredSample{sampleWithoutID}}} {
 				if err := s.Write(t.Context(), b); !errors.Is(err, session.ErrInvalid) {
-					t.Errorf("Write(no id) error = %v, want session.ErrInvalid", err)
+					t.Errorf("Write(data without an id): got error %v, want session.ErrInvalid", err)
 				}
 			}
 			checkEqual(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
@@ -95,7 +95,7 @@ func sampleCases() map[string]func(tester, Store) {
 			bad.Sample.Meta["q"] = math.NaN()
 			err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Samples: []session.StoredSample{storedSample(tenantA, 1, 2), bad}})
 			if !errors.Is(err, session.ErrInvalid) {
-				t.Errorf("Write(sample with NaN) error = %v, want session.ErrInvalid", err)
+				t.Errorf("Write(sample with the number NaN): got error %v, want session.ErrInvalid", err)
 			}
 			checkNoSession(t, s, tenantA, 1)
 			checkEqual(t, "samples", stats(t, s)["samples"], int64(0))
@@ -124,7 +124,7 @@ func sampleCases() map[string]func(tester, Store) {
 			} {
 				got, ok, err := s.SampleSession(t.Context(), c.tenant, c.sample)
 				if err != nil || ok != c.ok || got != c.want {
-					t.Errorf("SampleSession(%s, %s) = %x, %v, %v, want %x, %v, nil", c.tenant, c.sample, got, ok, err, c.want, c.ok)
+					t.Errorf("SampleSession(%s, %s): got %x, found = %v, error %v, want %x, found = %v and no error", c.tenant, c.sample, got, ok, err, c.want, c.ok)
 				}
 			}
 		},
@@ -143,7 +143,7 @@ func exchangeIDs(list []sample.Exchange) (ids []string) {
 	return ids
 }
 
-// EachExchange calls fn with the exchanges in all sessions, session by session.
+// EachExchange calls fn with each exchange in the store, session by session.
 func EachExchange(ctx context.Context, s Samples, fn func(sample.Exchange) error) error {
 	return s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, _ session.SettledState) error {
 		list, err := s.Exchanges(ctx, r.Tenant, r.ID)
@@ -163,7 +163,8 @@ func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list
 	return list
 }
 
-// testWalkAll tests that a walk over several pages visits each sample once, in write order.
+// testWalkAll tests that a walk over several pages visits each sample once, in the order in which the samples were
+// written.
 func testWalkAll(t tester, s Store) {
 	const sessions, turns = 15, 24
 	var want []string
@@ -241,10 +242,10 @@ func testWalkError(t tester, s Store) {
 		return stop
 	})
 	if !errors.Is(err, stop) || calls != 1 {
-		t.Errorf("EachSample(failing callback): %d calls, err = %v, want 1 call and the callback's error", calls, err)
+		t.Errorf("EachSample with a callback that fails: got %d calls, error %v, want 1 call and the callback's error", calls, err)
 	}
 	if err := s.EachSample(canceledContext(t), tenantA, time.Time{}, time.Time{}, func(session.StoredSample) error { return nil }); !isContextError(err) {
-		t.Errorf("EachSample(canceled context) error = %v, want the context's error", err)
+		t.Errorf("EachSample(canceled context): got error %v, want the context's error", err)
 	}
 }
 

@@ -14,11 +14,11 @@ import (
 // SentinelGroup is a master and a replica with a Sentinel.
 type SentinelGroup struct {
 	Name    string
-	Servers []*Redis // the first is the master at the start
+	Servers []*Redis // at the start, the first server is the master
 	*Redis           // the Sentinel
 }
 
-// The passwords differ, so that a test fails if the client confuses them.
+// The two passwords differ, so that a test fails if the client confuses them.
 const (
 	ServersPassword  = "canary-servers"
 	SentinelPassword = "canary-sentinel"
@@ -47,11 +47,11 @@ func StartSentinel(t *testing.T) *SentinelGroup {
 	return g
 }
 
-// SentinelUser is the user in StartSentinelTLS. The password is SentinelPassword.
+// SentinelUser is the user of the Sentinel that StartSentinelTLS starts. The user's password is SentinelPassword.
 const SentinelUser = "watcher"
 
-// StartSentinelTLS starts a master and a Sentinel, with TLS and required client certificates. rules are SentinelUser's
-// ACL rules. url has no TLS parameters.
+// StartSentinelTLS starts a master and a Sentinel with TLS, which both require client certificates. The argument rules
+// contains the ACL rules of SentinelUser. The returned url has no TLS parameters.
 func StartSentinelTLS(t *testing.T, files *TLSFiles, rules string, args ...string) (master *Redis, url string) {
 	t.Helper()
 	master, addr := StartRedisTLS(t, files, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
@@ -82,7 +82,7 @@ func (g *SentinelGroup) AwaitReplica(t testing.TB) {
 	})
 }
 
-// Master returns the server named by the Sentinel as the master.
+// Master returns the server that the Sentinel reports as the master.
 func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	t.Helper()
 	addr, _ := g.MustDo(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", g.Name).([]any)
@@ -119,7 +119,7 @@ func (g *SentinelGroup) await(t testing.TB, event string, ok func() bool) {
 	}
 }
 
-// URL returns the address for store.url, with parameters.
+// URL returns the group's address for store.url, with additional parameters.
 func (g *SentinelGroup) URL(parameters ...string) string {
 	return "redis-sentinel://:" + ServersPassword + "@" + g.Addr + "?" +
 		strings.Join(append([]string{"master=" + g.Name, "sentinel_password=" + SentinelPassword}, parameters...), "&")

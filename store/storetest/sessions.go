@@ -23,7 +23,7 @@ func sessionCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{{Tenant: tenantA, ID: id(1)}}})
 			r := mustSession(t, s, tenantA, 1)
 			if !r.Started.IsZero() || !r.Seen.IsZero() || len(r.Data) != 0 || r.Closed {
-				t.Errorf("row = %+v, want zero times, no data and Closed = false", r)
+				t.Errorf("stored row: got %+v, want zero times, no data and Closed = false", r)
 			}
 		},
 		"binary data is kept": func(t tester, s Store) {
@@ -68,7 +68,7 @@ func mustSession(t tester, s Store, tenant string, n int) session.Row {
 	t.Helper()
 	r, ok, err := s.Session(t.Context(), tenant, id(n))
 	if err != nil || !ok {
-		t.Fatalf("session %d in %s: found = %v, err = %v, want true, nil", n, tenant, ok, err)
+		t.Fatalf("session %d of tenant %s: got found = %v, error %v, want found = true and no error", n, tenant, ok, err)
 	}
 	return r
 }
@@ -76,11 +76,11 @@ func mustSession(t tester, s Store, tenant string, n int) session.Row {
 func checkNoSession(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	if r, ok, err := s.Session(t.Context(), tenant, id(n)); ok || err != nil {
-		t.Errorf("Session(%s, %d) = %+v, found = %v, err = %v, want found = false, err = nil", tenant, n, r, ok, err)
+		t.Errorf("Session(%s, %d): got %+v, found = %v, error %v, want found = false and no error", tenant, n, r, ok, err)
 	}
 }
 
-// testNewerRowWins tests that a written row replaces the stored row, unless the stored row has a later Seen.
+// testNewerRowWins tests that a new row replaces the stored row unless Seen is later in the stored row.
 func testNewerRowWins(t tester, s Store) {
 	for _, seen := range []int{5, 4, 6, 6, 2} {
 		write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, seen)}})
@@ -126,13 +126,13 @@ func testTenantNames(t tester, s Store) {
 	}
 	for i, name := range names {
 		if r := mustSession(t, s, name, 1); !r.Seen.Equal(atMinute(i)) || r.Tenant != name {
-			t.Errorf("row in tenant %q = %+v, want this tenant and Seen = %v", name, r, atMinute(i))
+			t.Errorf("row of tenant %q: got %+v, want this tenant and Seen = %v", name, r, atMinute(i))
 		}
 	}
 	checkEqual(t, "tenants", len(mustGet[[]string](t)(s.Tenants(t.Context()))), len(names))
 }
 
-// dueSessions returns due rows with Unrated = false, because not every store sets Unrated.
+// dueSessions returns the due rows. It sets Unrated to false in each row, because not every store sets Unrated.
 func dueSessions(t tester, s Store, before time.Time, after session.Row, limit int) []session.Row {
 	t.Helper()
 	rows := mustGet[[]session.Row](t)(s.DueSessions(t.Context(), before, after, limit))
@@ -142,7 +142,7 @@ func dueSessions(t tester, s Store, before time.Time, after session.Row, limit i
 	return rows
 }
 
-// testDueUnrated tests that DueSessions reports only sessions without feedback as unrated.
+// testDueUnrated tests that DueSessions sets Unrated only for sessions without feedback.
 func testDueUnrated(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 2, 2)}})
 	_ = mustGet[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenantA, feedbackFor(2, entry("a", 1, 1))))
@@ -150,13 +150,13 @@ func testDueUnrated(t tester, s Store) {
 		entries, state, err := s.SessionFeedback(t.Context(), r.Tenant, r.ID)
 		must(t, err)
 		if r.Unrated && (len(entries) > 0 || state != 0) {
-			t.Errorf("session %s in %s has Unrated = true with %d feedback entries and feedback state %d", r.ID, r.Tenant, len(entries), state)
+			t.Errorf("session %s of tenant %s: got Unrated = true with %d feedback entries and feedback state %d, want Unrated = false", r.ID, r.Tenant, len(entries), state)
 		}
 	}
 }
 
-// testDueOrder tests that due sessions (open, and old enough to close) are listed in start order, even after a later
-// row.
+// testDueOrder tests that DueSessions lists due sessions (open, and old enough to close) in the order of their starts,
+// even if a session's row is written again later.
 func testDueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 3, 9), row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 4, 4)}})
 	checkEqual(t, "sessions due before minute 4", dueSessions(t, s, atMinute(4), session.Row{}, 10), []session.Row{row(tenantA, 1, 2), row(tenantB, 2, 2), row(tenantA, 3, 9)})
@@ -166,7 +166,8 @@ func testDueOrder(t tester, s Store) {
 	checkEqual(t, "due sessions after a later row", dueSessions(t, s, atMinute(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
 }
 
-// testDuePages tests that each due session is on exactly one page, even if several sessions have an equal start.
+// testDuePages tests that each due session is on exactly one page, even if several sessions have started at the same
+// time.
 func testDuePages(t tester, s Store) {
 	var rows []session.Row
 	for n := range 25 {
@@ -185,11 +186,11 @@ func testDuePages(t tester, s Store) {
 			break
 		}
 		if len(page) > 7 {
-			t.Fatalf("DueSessions page: got %d, want at most 7", len(page))
+			t.Fatalf("sessions on a page of DueSessions: got %d, want at most 7", len(page))
 		}
 		for _, r := range page {
 			if len(seen) > 0 && !dueBefore(last, r) {
-				t.Errorf("DueSessions lists session (%v, %x, %s) after session (%v, %x, %s), want order by start, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
+				t.Errorf("order of DueSessions: got session (%v, %x, %s) after session (%v, %x, %s), want sessions ordered by start, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
 			}
 			seen, last = append(seen, r), r
 		}
@@ -219,22 +220,22 @@ func testSessionContext(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	ctx := canceledContext(t)
 	if err := s.Write(ctx, session.Batch{Rows: []session.Row{row(tenantA, 1, 2)}}); !isContextError(err) {
-		t.Errorf("Write(canceled context) error = %v, want the context's error", err)
+		t.Errorf("Write(canceled context): got error %v, want the context's error", err)
 	}
 	if _, _, err := s.Session(ctx, tenantA, id(1)); !isContextError(err) {
-		t.Errorf("Session(canceled context) error = %v, want the context's error", err)
+		t.Errorf("Session(canceled context): got error %v, want the context's error", err)
 	}
 	if _, err := s.FindEcho(ctx, tenantA, []session.EchoKey{1}); !isContextError(err) {
-		t.Errorf("FindEcho(canceled context) error = %v, want the context's error", err)
+		t.Errorf("FindEcho(canceled context): got error %v, want the context's error", err)
 	}
 	if _, err := s.DueSessions(ctx, atMinute(9), session.Row{}, 1); !isContextError(err) {
-		t.Errorf("DueSessions(canceled context) error = %v, want the context's error", err)
+		t.Errorf("DueSessions(canceled context): got error %v, want the context's error", err)
 	}
 	checkEqual(t, "row", mustSession(t, s, tenantA, 1), row(tenantA, 1, 1))
 }
 
-// testRowReplacesStandIn tests that a session's row replaces the stand-in, and never the reverse. A stand-in is a
-// temporary row, written while the row could not be read.
+// testRowReplacesStandIn tests that the row of a session replaces a stand-in, and that a stand-in never replaces a row.
+// A stand-in is a temporary row that was written while the session's row could not be read.
 func testRowReplacesStandIn(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
 		r := row(tenantA, n, seen)
@@ -256,7 +257,7 @@ func testRowReplacesStandIn(t tester, s Store) {
 	checkEqual(t, "row after a later stand-in", mustSession(t, s, tenantA, 2), row(tenantA, 2, 5))
 }
 
-// testRowOrder tests that the stored row does not depend on the write order, or on repeated writes.
+// testRowOrder tests that the stored row does not depend on the order in which rows are written, or on repeated writes.
 func testRowOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

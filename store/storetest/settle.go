@@ -64,13 +64,13 @@ func counters(t tester, s Store, tenant string) []trial.Delta {
 	return mustGet[[]trial.Delta](t)(s.Counters(t.Context(), tenant))
 }
 
-// settle calls Settle, which reports whether the store accepted each settlement.
+// settle calls Settle, and returns for each settlement whether the store has accepted it.
 func settle(t tester, s Store, steps ...session.Settlement) []bool {
 	t.Helper()
 	return mustGet[[]bool](t)(s.Settle(t.Context(), steps))
 }
 
-// settlement returns a settlement in session n that replaces version from.
+// settlement returns a settlement of session n that replaces the settled state with the version from.
 func settlement(tenant string, n int, from int64, deltas ...trial.Delta) session.Settlement {
 	return session.Settlement{
 		Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
@@ -83,8 +83,8 @@ func unsettledSessions(t tester, s Store) []session.UnsettledSession {
 	return mustGet[[]session.UnsettledSession](t)(s.UnsettledSessions(t.Context(), 10))
 }
 
-// testNewFeedbackUnsettles tests that new feedback on a closed session makes the session unsettled until the next
-// settlement with this feedback.
+// testNewFeedbackUnsettles tests that new feedback makes a closed session unsettled until a settlement includes this
+// feedback.
 func testNewFeedbackUnsettles(t tester, s Store) {
 	feedbackState := func(n int) int64 {
 		_, m, err := s.SessionFeedback(t.Context(), tenantA, id(n))
@@ -94,42 +94,42 @@ func testNewFeedbackUnsettles(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2), row(tenantB, 1, 1)}})
 	checkEqual(t, "feedback state without feedback", feedbackState(1), int64(0))
 	addFeedback(t, s, tenantA, 1, entry("a", 1, 1))
-	checkEqual(t, "unsettled before close", len(unsettledSessions(t, s)), 0)
+	checkEqual(t, "unsettled sessions before close", len(unsettledSessions(t, s)), 0)
 	first := settlement(tenantA, 1, 0)
 	first.FeedbackState = feedbackState(1)
 	settle(t, s, first, settlement(tenantB, 1, 0))
-	checkEqual(t, "unsettled after a settlement with all feedback", len(unsettledSessions(t, s)), 0)
+	checkEqual(t, "unsettled sessions after a settlement with all feedback", len(unsettledSessions(t, s)), 0)
 
-	// A second entry is corrected before it is settled.
+	// A second entry arrives, and is corrected before the next settlement.
 	onlySession1 := []session.UnsettledSession{{Tenant: tenantA, ID: id(1)}}
 	addFeedback(t, s, tenantA, 1, entry("b", 2, 0))
-	checkEqual(t, "unsettled after a second entry", unsettledSessions(t, s), onlySession1)
+	checkEqual(t, "unsettled sessions after a second entry", unsettledSessions(t, s), onlySession1)
 	next := settlement(tenantA, 1, 1)
 	next.FeedbackState = feedbackState(1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	settle(t, s, next)
-	checkEqual(t, "unsettled after a correction during the settlement", unsettledSessions(t, s), onlySession1)
+	checkEqual(t, "unsettled sessions after a correction during the settlement", unsettledSessions(t, s), onlySession1)
 	addFeedback(t, s, tenantA, 1, entry("b", 3, .5))
 	next = settlement(tenantA, 1, 2)
 	next.FeedbackState = feedbackState(1)
 	stale := settlement(tenantA, 1, 1)
 	stale.FeedbackState = next.FeedbackState
-	checkEqual(t, "stale settlement accepted", settle(t, s, stale), []bool{false})
-	checkEqual(t, "unsettled after a stale settlement", unsettledSessions(t, s), onlySession1)
+	checkEqual(t, "the store accepts a stale settlement", settle(t, s, stale), []bool{false})
+	checkEqual(t, "unsettled sessions after a stale settlement", unsettledSessions(t, s), onlySession1)
 	settle(t, s, next)
-	checkEqual(t, "unsettled after a settlement with all corrections", len(unsettledSessions(t, s)), 0)
+	checkEqual(t, "unsettled sessions after a settlement with all corrections", len(unsettledSessions(t, s)), 0)
 
-	// Feedback during the first settlement, and parked feedback.
+	// Feedback that arrives during the first settlement, and parked feedback, must also make the session unsettled.
 	closing := settlement(tenantA, 2, 0)
 	closing.FeedbackState = feedbackState(2)
 	addFeedback(t, s, tenantA, 2, entry("a", 1, 1))
 	settle(t, s, closing)
-	checkEqual(t, "unsettled after feedback during close", unsettledSessions(t, s), []session.UnsettledSession{{Tenant: tenantA, ID: id(2)}})
+	checkEqual(t, "unsettled sessions after feedback during close", unsettledSessions(t, s), []session.UnsettledSession{{Tenant: tenantA, ID: id(2)}})
 	must(t, s.Park(t.Context(), tenantB, 7, entry("early", 1, 1)))
 	mustGet[map[session.ID]int](t)(s.Unpark(t.Context(), tenantB, map[session.EchoKey]session.ID{7: id(1)}))
-	checkEqual(t, "unsettled after parked feedback joined", len(unsettledSessions(t, s)), 2)
+	checkEqual(t, "unsettled sessions after parked feedback joined", len(unsettledSessions(t, s)), 2)
 	mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(2)))
-	checkEqual(t, "unsettled after the deletion", unsettledSessions(t, s), []session.UnsettledSession{{Tenant: tenantB, ID: id(1)}})
+	checkEqual(t, "unsettled sessions after the deletion", unsettledSessions(t, s), []session.UnsettledSession{{Tenant: tenantB, ID: id(1)}})
 }
 
 func testFirstSettlement(t tester, s Store) {
@@ -138,11 +138,12 @@ func testFirstSettlement(t tester, s Store) {
 	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{Version: 1, Rewarded: true, Tier: 1, AssignmentAtClose: []byte("frozen 1")})
 	checkEqual(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
 	if !mustSession(t, s, tenantA, 1).Closed {
-		t.Error("the session is open after the first settlement")
+		t.Error("the session is still open after the first settlement, want it closed")
 	}
 }
 
-// testStaleSettlement tests that the store refuses settlements from a wrong version, alone and in a batch.
+// testStaleSettlement tests that the store refuses a settlement that replaces a wrong version, both alone and in a
+// batch with other settlements.
 func testStaleSettlement(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)))
 	for _, from := range []int64{0, 2, -1} {
@@ -179,14 +180,14 @@ func testCounterOrder(t tester, s Store) {
 
 func testSettleContext(t tester, s Store) {
 	if _, err := s.Settle(canceledContext(t), []session.Settlement{settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1))}); !isContextError(err) {
-		t.Errorf("Settle(canceled context) error = %v, want the context's error", err)
+		t.Errorf("Settle(canceled context): got error %v, want the context's error", err)
 	}
 	checkEqual(t, "settled state", settledState(t, s, tenantA, 1), session.SettledState{})
 	checkEqual(t, "counters", len(counters(t, s, tenantA)), 0)
 }
 
-// testSettlementOrder tests that the counters do not depend on the settlement order, or on splitting the settlements
-// into two batches.
+// testSettlementOrder tests that the counters do not depend on the order of the settlements, nor on whether they arrive
+// in one batch or two.
 func testSettlementOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -18,7 +18,7 @@ type Sessions interface {
 	Write(ctx context.Context, b session.Batch) error
 }
 
-// FeedbackEntries stores each session's feedback.
+// FeedbackEntries stores the feedback on each session.
 type FeedbackEntries interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
@@ -27,7 +27,7 @@ type FeedbackEntries interface {
 	UnsettledSessions(ctx context.Context, limit int) ([]session.UnsettledSession, error)
 }
 
-// Parking stores feedback for a session that is not known yet.
+// Parking stores feedback on sessions that are not known yet.
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
@@ -35,7 +35,7 @@ type Parking interface {
 	PurgeParked(ctx context.Context, before time.Time) (int, error)
 }
 
-// Counters stores sessions' settled states, and the reward counters.
+// Counters stores the settled states of sessions, and the counters for rewards.
 type Counters interface {
 	SettledState(ctx context.Context, tenant string, id session.ID) (session.SettledState, error)
 	Settle(ctx context.Context, steps []session.Settlement) ([]bool, error)
@@ -51,7 +51,7 @@ type Models interface {
 	PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 }
 
-// MetaValues stores program values by key, such as the salt for the random assignment.
+// MetaValues stores values of the program by key, such as the salt for the random assignment.
 type MetaValues interface {
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
 	InitMeta(ctx context.Context, key string, value []byte) (stored []byte, err error)
@@ -89,7 +89,7 @@ type Maintenance interface {
 	Close() error
 }
 
-// Notes stores the distiller's notes on sessions and tenants, and worker leases.
+// Notes stores the distiller's notes on sessions and tenants, and the leases of workers.
 type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// TLSFiles holds paths to PEM files: a test CA's certificate, and a certificate for 127.0.0.1 with its key, for servers
-// and clients.
+// TLSFiles contains the paths of PEM files for servers and clients: the certificate of a test CA, a certificate for
+// 127.0.0.1, and the private key for this certificate.
 type TLSFiles struct{ CA, Cert, Key string }
 
-// NewTLSFiles creates the files in a test directory.
+// NewTLSFiles creates the files in a temporary directory.
 func NewTLSFiles(t *testing.T) *TLSFiles {
 	t.Helper()
 	return newTLSFilesFor(t, 24*time.Hour)
@@ -82,14 +82,14 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args returns redis-server options for an additional TLS port. authClients is "yes" (client certificates are required)
-// or "no".
+// Args returns redis-server options for an additional TLS port. The argument authClients is "yes" if the server
+// requires client certificates, and otherwise "no".
 func (t *TLSFiles) Args(port, authClients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", t.Cert, "--tls-key-file", t.Key, "--tls-ca-cert-file", t.CA, "--tls-auth-clients", authClients}
 }
 
-// StartRedisTLS starts a Redis server with an additional TLS port, and returns that port's address. authClients is as
-// in Args. If redis-server was built without TLS, the test is skipped.
+// StartRedisTLS starts a Redis server with an additional TLS port, and returns the server and the address of this port.
+// For authClients, see Args. If redis-server was built without TLS, StartRedisTLS skips the test.
 func StartRedisTLS(t *testing.T, files *TLSFiles, authClients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	skipWithoutTLS(t)
