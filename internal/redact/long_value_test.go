@@ -70,7 +70,7 @@ func TestLongBasicCredentialsAreRedacted(t *testing.T) {
 	}
 }
 
-// The redactor does not take words far from a cookie header's name for cookies.
+// The redactor keeps words that are far from the name of a cookie header.
 func TestCookieAfterManyCookiesIsRedacted(t *testing.T) {
 	value, harmless := randomBase64(base64.RawURLEncoding, 4, 40), strings.Repeat("theme=dark; ", 200)
 	assertNothingLeft(t, "Cookie: many", redact.New(false).Text("Cookie: "+harmless+"sid="+value), value)

@@ -230,7 +230,7 @@ func TestExporterKeepsFirstError(t *testing.T) {
 	}
 }
 
-// Newer Codex models get the tools in an item of the list, in namespaces.
+// For newer models, Codex sends the tools in a list item, grouped into namespaces.
 func TestToolsInItemsAreReadAsTools(t *testing.T) {
 	s := newScript()
 	e := s.addTurn(sample.Reply{Text: "done"},

@@ -68,7 +68,7 @@ func TestRatingAppliesToRatedOrLastTurn(t *testing.T) {
 	got := sample.Build(s.session)
 	labels := []string{got[0].Feedback.QualityLabel, got[1].Feedback.QualityLabel, got[2].Feedback.QualityLabel}
 	if !reflect.DeepEqual(labels, []string{"", sample.Poor, sample.Good}) {
-		t.Errorf("got labels %q, want none, poor for the rejected turn, good for the last turn", labels)
+		t.Errorf("got labels %q, want no label for turn 1, poor for the rejected turn 2, and good for turn 3, the last", labels)
 	}
 	d := got[1].Feedback.Details
 	if d["comment"] != "no" || d["turn"] != 2 || d["rated"] != true || string(d["details"].(json.RawMessage)) != `{"why":1}` {

@@ -67,7 +67,8 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	}
 }
 
-// The quotation is a user message with a question and an assistant message with an answer. System prompts must differ.
+// The quotation is a user message with a question and an assistant message with an answer. The quoting request must
+// have a different system prompt from the quoted conversation.
 func TestQuotedSessionFindsConversationQuotedAsMessages(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
 	id := sc.scopedID(NamespaceSession, "a")

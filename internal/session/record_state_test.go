@@ -40,7 +40,7 @@ func TestNewRecordDefaults(t *testing.T) {
 	}
 }
 
-// A store keeps the row with the later Seen.
+// A store keeps the row with the later Seen, so Begin sets a later Seen even if the clock goes back.
 func TestSeenAdvancesIfClockGoesBack(t *testing.T) {
 	r := newRecord("s")
 	for i, at := range []time.Time{testStart, testStart.Add(-24 * time.Hour), testStart.Add(-23 * time.Hour), testStart.Add(time.Hour)} {

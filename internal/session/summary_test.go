@@ -109,7 +109,7 @@ func TestThreadTruncatedHistoryContinuesFailedSession(t *testing.T) {
 }
 
 // A line with at least minLoneSummaryLine bytes gets its own key. Two successive lines with at least minSummaryLine
-// bytes each get one key for both.
+// bytes each share one key.
 func TestSummaryKeysRequireLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to belong to one conversation\n", 3)
