@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// agentScript returns the steps in loopScript and a follow-up turn. The follow-up repeats no command: gptme asks for
-// the next step itself, so a repetition would be a second loop.
+// agentScript returns the steps in loopScript and a follow-up turn. The follow-up repeats no command, because gptme
+// asks for the next step itself, and a repetition would then be a second loop.
 func agentScript() []harness.Step {
 	return append(loopScript(), harness.Step{Command: "cat README.md"}, harness.Step{Text: "The other script works."})
 }
@@ -34,8 +34,8 @@ func agentFaults() []harness.Fault {
 	}
 }
 
-// TestAgents runs real agents directly against the scripted model and through precept, and prints a result row per
-// agent. It takes hours. tools/agents.sh installs the agents.
+// TestAgents runs each real agent twice, directly against the scripted model and through precept, and prints a row of
+// results. It takes hours. The script tools/agents.sh installs the agents.
 func TestAgents(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or run make agents")
@@ -58,10 +58,10 @@ func TestAgents(t *testing.T) {
 				r.measure(t, &a)
 			}
 			r.measureRules(t, &a)
-			fmt.Println(r.line()) // a run takes hours: an abort must not lose the finished rows
+			fmt.Println(r.line()) // printed at once, because a run takes hours and may be aborted
 		})
 	}
-	fmt.Print(matrix(rows)) // not t.Log: the matrix is the run's result
+	fmt.Print(matrix(rows)) // not with t.Log, because the matrix is the result of the run
 }
 
 func (r *row) measure(t *testing.T, a *agent) {
@@ -123,7 +123,7 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 	r.checkRefused(agentRun, readCounters(t, p)["precept_injection_rejected_total"])
 }
 
-// measureParallel runs two agents in parallel. A second lesson matches the tool error that both agents get.
+// measureParallel runs two copies of an agent at the same time. Both get a tool error that a second lesson matches.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
 	one := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
@@ -149,8 +149,8 @@ func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	r.checkInterrupt(agentRun, agentEnded)
 }
 
-// measureCompaction makes an agent shorten the history: the model reports a long prompt as usage, or refuses a request
-// as too long.
+// measureCompaction makes an agent shorten the history. The model either reports that the prompt was long, or refuses a
+// request as too long.
 func (r *row) measureCompaction(t *testing.T, a *agent) {
 	t.Helper()
 	script := faultScript()
@@ -168,18 +168,18 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	r.checkCompaction(direct, through)
 }
 
-// sandboxedAgent is an agent with a private home and project. The tap records the requests and forwards them to
-// precept, or in a direct run to the model.
+// sandboxedAgent is an agent with its own home directory and project. The tap records the agent's requests and forwards
+// them to precept, or in a direct run to the model.
 type sandboxedAgent struct {
 	t             *testing.T
 	agent         *agent
 	box           *sandbox
 	model         *harness.Model
 	tap           *tap
-	interrupt     <-chan struct{} // a value makes ask send ^C to the agent
+	interrupt     <-chan struct{} // if a value arrives, ask sends ^C to the agent
 	exitCodes     []int
 	outputs       []string
-	requestsAtEnd []int // requests that had reached the model when each call ended
+	requestsAtEnd []int // for each call, how many requests had reached the model when the call ended
 }
 
 // newSandboxedAgent returns an agent that sends requests directly to the model until startPrecept is called.
@@ -250,7 +250,8 @@ func (s *sandboxedAgent) requestsByCall() (out [][]harness.ModelRequest) {
 	return out
 }
 
-// saveRecords writes the requests and outputs to a file in the directory AGENTS_KEEP, if set.
+// saveRecords writes the requests and outputs to a file in the directory that AGENTS_KEEP names, if this variable is
+// set.
 func (s *sandboxedAgent) saveRecords() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {

@@ -10,14 +10,14 @@ import (
 type agent struct {
 	name    string
 	prepare func(b *sandbox)
-	// ask returns the command for a turn. With inProcess, one command runs both turns.
+	// ask returns the command for a turn. If inProcess is true, a single command runs both turns.
 	ask                func(b *sandbox, words string, resume bool) []string
 	inProcess          bool
-	program            string                            // if the program is missing, the row is skipped
-	cannotResume       bool                              // needs a terminal to resume
+	program            string                            // path of the program; if it is missing, the row is skipped
+	cannotResume       bool                              // the agent needs a terminal to resume a conversation
 	editsWithoutTools  bool                              // the model edits files and calls no tool
-	formatReply        func(command, text string) string // command "" formats the answer
-	compactMessage     string                            // shortens the history; "" means the agent decides
+	formatReply        func(command, text string) string // formats a command, or the answer if command is empty
+	compactMessage     string                            // message that makes the agent shorten the history; if empty, the agent decides
 	compactsOnOverflow bool                              // shortens the history when the API refuses a request as too long
 	triesWebSocket     bool
 	dropsFailedTurn    bool   // the turn after a failed turn is a new conversation
@@ -94,8 +94,9 @@ func pi(wire, api, suffix string) agent {
 	}
 }
 
-// codex returns Codex with precept as a custom provider (provider, default) or as the built-in provider's address
-// (builtin). Only the default mode keeps Codex's default model.
+// codex returns Codex in one of three modes. In the modes provider and default, precept is a custom provider. In the
+// mode builtin, precept's address replaces the address of the built-in provider. Only the mode default uses Codex's
+// default model.
 func codex(mode string) agent {
 	return agent{
 		name: "codex-" + mode, rulesFile: "AGENTS.md", triesWebSocket: mode == "builtin",
@@ -143,7 +144,8 @@ func claude() agent {
 
 // programs returns small programs that use an SDK or a framework. Each program runs both turns in one process.
 func programs() []agent {
-	// delta means that the provider keeps the history, so a request contains only the new messages.
+	// delta means that the provider keeps the history, so a request contains only new messages, so a request contains
+	// only the new messages.
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{
 			name: name, inProcess: true, sendsDeltas: delta,

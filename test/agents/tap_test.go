@@ -15,14 +15,14 @@ import (
 	"precept/test/harness"
 )
 
-// tapHeader is the header with the agent's request number. The checks compare the agent's request with the request that
-// reaches the model.
+// tapHeader is the header in which the tap numbers the agent's requests. With the number, the checks find the agent's
+// request that belongs to a request at the model.
 const tapHeader = "X-Tap"
 
 // tap is a proxy between the agent and precept, or in a direct run between the agent and the model.
 type tap struct {
 	*httptest.Server
-	name   string // distinguishes taps that share a model
+	name   string // tells apart the taps of agents that share a model
 	mu     sync.Mutex
 	target *url.URL
 	sent   []sentRequest

@@ -25,7 +25,8 @@ type branchingChat struct {
 	requests map[string]int // request count by session
 }
 
-// ask sends list with additional request fields, and returns a message per choice in the reply.
+// ask sends the messages in list, with additional fields in the request. It returns the message in each choice of the
+// reply.
 func (c *branchingChat) ask(list []harness.Object, fields harness.Object) []harness.Object {
 	c.t.Helper()
 	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
@@ -51,7 +52,7 @@ func (c *branchingChat) ask(list []harness.Object, fields harness.Object) []harn
 	return out
 }
 
-// withAnswer returns list with the answer, and with result as the result of each call in the answer.
+// withAnswer returns list with the answer appended, and for each call in the answer a message with result.
 func withAnswer(list []harness.Object, answer harness.Object, result string) []harness.Object {
 	list = append(append([]harness.Object{}, list...), answer)
 	calls, _ := answer["tool_calls"].([]any)
@@ -84,7 +85,7 @@ func newManyAnswersModel(t *testing.T, inspect func(sender, body string)) *httpt
 	return upstream
 }
 
-// Fifty conversations begin with the same message at the same time, and then branch as agents with tree search do.
+// Fifty conversations begin at the same time with the same message. Each then branches, as agents with tree search do.
 func TestBranchingConversationIsOneSession(t *testing.T) {
 	shapes := map[string]func(c *branchingChat, i int, turn int){
 		"one request with three choices": func(c *branchingChat, i, _ int) {

@@ -13,8 +13,8 @@ import (
 	"precept/test/harness"
 )
 
-// In half of the fifty conversations, all requests stay equal, byte for byte. precept cannot distinguish these
-// conversations and excludes the sessions from the experiment.
+// Half of the fifty conversations send the same requests, byte for byte. precept cannot distinguish these
+// conversations, and excludes their sessions from the experiment.
 func TestReportExcludesEqualConversations(t *testing.T) {
 	const half = 25 // number of conversations
 	var mu sync.Mutex

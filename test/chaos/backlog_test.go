@@ -23,7 +23,7 @@ func (failingBackend) Write(context.Context, session.Batch) error {
 	return errors.New("the backend is down")
 }
 
-// fillOutbox writes n exchanges of about 8 KiB to an outbox. No exchange reaches the backend.
+// fillOutbox writes n exchanges of about 8 KiB to an outbox, without delivering any of them to the backend.
 func fillOutbox(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
@@ -58,7 +58,7 @@ func fillOutbox(t *testing.T, dir string, n int) {
 	}
 }
 
-// With PRECEPT_CHAOS, the backlog has 1 GiB.
+// If PRECEPT_CHAOS is set, the backlog has a size of 1 GiB.
 func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	launch := func(dir string) (*harness.Process, time.Duration) {
@@ -88,6 +88,6 @@ func TestChaosBacklogIsDeliveredAfterStart(t *testing.T) {
 	t.Logf("%d exchanges: ready after %v (with an empty directory: %v), delivered %v later; doctor took %v", n, backlogStart, emptyStart, time.Since(started), doctorTook)
 	p.Stop()
 	if after := harness.Doctor(t, dir); after.Stored != before.Spooled || after.Admitted != before.Admitted {
-		t.Errorf("doctor after the delivery: got %+v, want Stored and Admitted equal to Spooled and Admitted in %+v", after, before)
+		t.Errorf("doctor after the delivery: got %+v, want Stored and Admitted equal to Spooled and Admitted before the start: %+v", after, before)
 	}
 }

@@ -14,14 +14,14 @@ import (
 	"precept/test/harness"
 )
 
-// While limits.sessions sessions are in memory, a new session is excluded from the experiment as busy, and the
-// session's exchanges are not stored.
+// If the number of sessions in memory has reached limits.sessions, precept excludes a new session from the experiment
+// with the reason busy, and does not store its exchanges.
 func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	t.Parallel()
 	const (
 		limit   = 32  // limits.sessions
 		flood   = 150 // requests in the flood
-		earlier = 2   // sessions begun before the flood
+		earlier = 2   // sessions that began before the flood
 	)
 	var floodRequests atomic.Int64
 	release := make(chan struct{})
@@ -79,13 +79,13 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 	}
 	begun, excluded := sumMetric("precept_sessions_total")-earlier, sumMetric(busy)
 	if begun+excluded != flood || begun < limit/2 {
-		t.Errorf("flood sessions: got %d begun and %d excluded as busy, want %d in total and at least %d begun", begun, excluded, flood, limit/2)
+		t.Errorf("sessions in the flood: got %d in the experiment and %d excluded as busy, want %d in total and at least %d in the experiment", begun, excluded, flood, limit/2)
 	}
 	for i := range earlier {
 		sendTurn(i, `,{"role":"assistant","content":"yes"},{"role":"user","content":"two"}`)
 	}
 	if n := sumMetric(busy); n != excluded {
-		t.Errorf("sessions excluded as busy in turns after the flood: got %d, want 0", n-excluded)
+		t.Errorf("sessions excluded as busy after the flood: got %d, want 0", n-excluded)
 	}
 	close(release)
 	all.Wait()

@@ -25,12 +25,12 @@ func disruptDuringLoad(t *testing.T, p *harness.Process, disrupt func(l *harness
 	return l
 }
 
-// checkStoredOnce checks that the store has every answered request once, and that the log has at most 10 warnings. Then
-// checkStoredOnce stops the process.
+// checkStoredOnce checks that the store contains every answered request exactly once, and that the log has at most 10
+// warnings. It then stops the process.
 func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harness.Load) {
 	t.Helper()
 	n := l.CountAnswered()
-	// Exchanges that waited in memory, as during a full disk, are counted as admitted a moment later.
+	// Exchanges that wait in memory, for example while the disk is full, are counted as admitted a moment later.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.WaitUntilDrained(dir, "--store-url", url)
 	got := harness.ExchangesInRedis(t, url)
@@ -58,7 +58,8 @@ func TestChaosFrozenRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// A killed Redis can lose the last acknowledged writes. precept writes the lost rows again from the outbox.
+// If Redis is killed, it can lose the last writes that it acknowledged. precept writes the lost rows again from the
+// outbox.
 func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
@@ -76,7 +77,7 @@ func TestChaosKilledRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// Redis restarts without data. precept writes the rows again, because the outbox still has the delivered rows.
+// Redis restarts without data. The outbox still contains the rows that were delivered, so precept writes them again.
 func TestChaosEmptiedRedisIsRefilledFromOutbox(t *testing.T) {
 	t.Parallel()
 	for name, preceptDown := range map[string]bool{"while precept runs": false, "while precept was down": true} {
@@ -120,8 +121,8 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 	checkStoredOnce(t, p, dir, server.URL(), l)
 }
 
-// precept starts and answers requests without a usable Redis, and the exchanges wait in the outbox. After a restart
-// with a working Redis, each exchange is stored once.
+// precept starts and answers requests while Redis is not usable, and the exchanges wait in the outbox. After a restart
+// with a working Redis, each exchange must be stored exactly once.
 func TestChaosUnusableRedisLosesNothing(t *testing.T) {
 	t.Parallel()
 	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -157,7 +158,7 @@ func TestChaosFullLocalDiskWithRedisDropsNothing(t *testing.T) {
 	p := harness.StartWithUpstream(t, dir, harness.InstantModel(t).URL, "--store-url", server.URL())
 	l := disruptDuringLoad(t, p, func(l *harness.Load) {
 		for range harness.UsualOrChaos(3, 15) {
-			disk.Fill(t, 0) // again, as if another program used the bytes that precept freed
+			disk.Fill(t, 0) // fills the disk again, as if another program used the bytes that precept freed
 			l.WaitForRequests(100)
 		}
 		stored := len(harness.ExchangesInRedis(t, server.URL()))

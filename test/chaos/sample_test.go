@@ -13,7 +13,7 @@ import (
 	"precept/test/harness"
 )
 
-// exportedSamples returns the exchange ids in each exported sample, by sample id.
+// exportedSamples exports all samples, and returns the ids of the exchanges in each sample by sample id.
 func exportedSamples(t *testing.T, flags ...string) map[string][]string {
 	t.Helper()
 	out, stderr, code := harness.RunCommand(t, "", append([]string{"export"}, flags...)...)
@@ -69,8 +69,8 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, exchanges func
 			t.Logf("%d exchanges in the outbox, %d in closed sessions without a sample; in no sample: %v; in several samples: %v", d.Spooled, d.Unsampled, unsampled, repeated)
 		}
 	}()
-	// An export reads page by page. If a session's samples are replaced during the export, the output can contain old
-	// and new samples.
+	// An export reads the samples page by page. If precept replaces the samples of a session during the export, the
+	// output can contain both old and new samples.
 	p.Eventually("all exchanges in samples", func() bool {
 		d = harness.Doctor(t, dir, flags...)
 		unsampled, repeated = findMismatches()
@@ -87,7 +87,8 @@ func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().SinceStart.Closed >= until })
 }
 
-// breakDuringLoad breaks and repairs the store under load. Sessions close before, during and after the outage.
+// breakDuringLoad makes the store fail for a time while requests are sent. Sessions close before, during and after the
+// outage.
 func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)
@@ -107,7 +108,7 @@ func breakDuringLoad(t *testing.T, p *harness.Process, breakStore func() (repair
 	t.Logf("%d answered", l.CountAnswered())
 }
 
-// The database is locked for longer than a write waits.
+// The database stays locked for longer than a write waits.
 func TestChaosLockedDatabaseLosesNoSample(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -154,7 +155,7 @@ func TestTurnsAfterCloseBecomeSamples(t *testing.T) {
 	for range 3 {
 		p := harness.StartWithUpstream(t, dir, model.URL, "--reward-close-after", "1s")
 		for range 2 {
-			l := harness.NewLoad(t, 0) // the same twenty sessions in each round and process
+			l := harness.NewLoad(t, 0) // sends the same twenty sessions in each round, to each process
 			for range 20 {
 				l.Send(t.Context(), p.DataURL)
 			}

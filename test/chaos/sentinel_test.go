@@ -7,8 +7,8 @@ import (
 	"precept/test/harness"
 )
 
-// The killed master may have accepted writes that did not reach the replica. precept writes the lost rows again from
-// the outbox.
+// The master may have accepted writes that did not reach the replica before the master was killed. precept writes the
+// lost rows again from the outbox.
 func TestChaosSentinelFailoverLosesNothing(t *testing.T) {
 	t.Parallel()
 	sentinel, dir := storetest.StartSentinel(t), t.TempDir()

@@ -24,7 +24,7 @@ import (
 type docBlock struct {
 	line           int // line number of the opening fence
 	language, text string
-	notRun         string // reason from <!-- not run: ... --> on the line above
+	notRun         string // the reason in <!-- not run: ... --> on the line above the block
 }
 
 var (
@@ -32,7 +32,8 @@ var (
 	commandPattern = regexp.MustCompile(`^(?:\$ )?(?:(?:bin/|\./)?precept [a-z]+(?: [^ ]|$)|(?:make|docker|kubectl|git|curl|export|redis-cli|pip|python|npm) )`)
 )
 
-// docBlocks returns the fenced blocks in a document, and the line numbers of shell commands in indented blocks.
+// docBlocks returns the fenced blocks in a document. It also returns the line numbers with shell commands in indented
+// blocks, which the test cannot run.
 func docBlocks(text string) (blocks []docBlock, indented []int) {
 	var current *docBlock
 	previousLine := ""
@@ -66,7 +67,7 @@ func TestDocBlocksFindsFencedAndIndentedCommands(t *testing.T) {
 	}
 }
 
-// The blocks in a document run in order. A block with the comment "not run" is skipped.
+// The test runs the shell blocks in each document in order, except blocks with the comment "not run".
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -117,8 +118,8 @@ func TestDocsShellBlocksRun(t *testing.T) {
 	}
 }
 
-// docEnv is the place where documented commands run: a git project with lessons and transcripts, the lessons of two
-// other projects, a running precept, and a Redis.
+// docEnv is the environment in which the documented commands run. It has a git project with lessons and transcripts,
+// lessons from two more projects, a running precept, and a running Redis.
 type docEnv struct {
 	dir, redis   string
 	env          []string

@@ -55,7 +55,7 @@ func findSnippets(file, text string) []snippet {
 	return out
 }
 
-// findUnknownNames returns a message for each undefined name in a document.
+// findUnknownNames returns a message for each unknown name in a document.
 func (k *knownNames) findUnknownNames(file, text string) []string {
 	var out []string
 	report := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -102,7 +102,7 @@ func (k *knownNames) checkCommands(c snippet, report func(string, ...any)) {
 	cmd, rest := k.findCommand(words[:nameLength])
 	if cmd == k.root && nameLength > 0 || len(rest) > 0 && len(cmd.subcommands) > 0 {
 		if c.block && !strings.HasPrefix(line, "precept") && !strings.Contains(line, "/precept") {
-			return // the word precept in a text, not a command
+			return // the word precept in prose, not a command
 		}
 		report("precept %s is not a command", strings.Join(words[:nameLength], " "))
 		return
@@ -168,7 +168,7 @@ func (k *knownNames) checkNames(c snippet, report func(string, ...any)) {
 	}
 }
 
-// expandBraces expands a metric name with {a,b} to one name per item in the braces.
+// expandBraces returns one metric name for each item in the braces of a name such as precept_{a,b}.
 func expandBraces(name string) []string {
 	head, rest, ok := strings.Cut(name, "{")
 	if !ok {

@@ -11,7 +11,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// readPromQueries returns the queries in the Prometheus rules and in the Grafana dashboard, by rule or panel.
+// readPromQueries returns the queries in the Prometheus rules and in the Grafana dashboard. The keys are rule and panel
+// names.
 func readPromQueries(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -54,7 +55,7 @@ func readConfig(t *testing.T, name string) []byte {
 	return b
 }
 
-// Prometheus does not report an unknown metric as an error.
+// Prometheus does not report a misspelt metric as an error, so the test compares the metrics with precept's metrics.
 func TestRulesAndDashboardQueryExistingMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := readPromQueries(t)
@@ -76,7 +77,7 @@ func TestPromtoolAcceptsRules(t *testing.T) {
 		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // tool is promtool
 		c.Dir = filepath.Join(repo, "configs", "prometheus")
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
-			t.Errorf("promtool %v: got error %v, want SUCCESS\n%s", args, err, out)
+			t.Errorf("promtool %v: got error %v, want no error and an output with SUCCESS:\n%s", args, err, out)
 		}
 	}
 }
@@ -116,7 +117,7 @@ func TestRuleTestsCoverEachAlert(t *testing.T) {
 	}
 	for name := range readPromQueries(t) {
 		if strings.HasPrefix(name, "Precept") && (!fires[name] || !silent[name]) {
-			t.Errorf("alert %s: a test where it fires = %t, a test where it is silent = %t, want both", name, fires[name], silent[name])
+			t.Errorf("alert %s: has a test in which the alert fires: %t, has a test in which it is silent: %t, want both", name, fires[name], silent[name])
 		}
 	}
 }

@@ -69,7 +69,7 @@ func (s *schemas) typeSchema(typ reflect.Type) string {
 	case reflect.Interface:
 		return ""
 	default:
-		s.t.Fatalf("no schema for type %s: kind not supported", typ)
+		s.t.Fatalf("schema for type %s: got a kind that typeSchema does not support", typ)
 		return ""
 	}
 }
@@ -86,7 +86,7 @@ func nullable(schema string) string {
 	return "oneOf: [{" + schema + `}, {type: "null"}]`
 }
 
-// name returns a type's package and name, because two packages can have types with the same name.
+// name returns a type's package and name, because types in two packages can have equal names.
 func (s *schemas) name(typ reflect.Type) string {
 	name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
 	switch pkg := filepath.Base(typ.PkgPath()); {

@@ -88,13 +88,13 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	got := map[string]string{}
 	for _, c := range b.Components {
 		if c.PURL != "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B") || got[c.Name] != "" {
-			t.Errorf("component %+v: want PURL %q, and each name once", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
+			t.Errorf("component %+v, want a component with PURL %q, and only one component with this name", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
 		}
 		got[c.Name] = c.Version
 	}
 	for _, m := range info.Deps {
 		if got[m.Path] != m.Version {
-			t.Errorf("module %s version: got %q, want %q as in the binary", m.Path, got[m.Path], m.Version)
+			t.Errorf("version of module %s: got %q, want %q, as in the binary", m.Path, got[m.Path], m.Version)
 		}
 	}
 	if len(got) != len(info.Deps)+1 || len(got) < 20 || len(b.Dependencies) != 1 || len(b.Dependencies[0].DependsOn) != len(got) || b.Metadata.Component.Name != "precept" || b.SpecVersion != "1.5" {

@@ -16,7 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// The test uses the backup commands from docs/OPERATIONS.md.
+// The test makes and restores a backup with the commands in docs/OPERATIONS.md.
 func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 	t.Parallel()
 	model, lessons, home := harness.InstantModel(t), t.TempDir(), t.TempDir()
@@ -84,7 +84,7 @@ func TestRestoredBackupHasSameReportAndSamples(t *testing.T) {
 		}
 	}
 
-	for i := range 10 { // sessions that are not in the backup
+	for i := range 10 { // sessions after the backup, which the restore must remove
 		sendChat(p, fmt.Sprint("later-", i))
 	}
 	p.Eventually("40 exported samples", func() bool { return strings.Count(runPrecept("export"), "\n") == 40 })

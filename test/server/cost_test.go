@@ -14,7 +14,7 @@ import (
 	"precept/test/harness"
 )
 
-// The sub-agent's model costs a fifth of the parent's. Both write to the prompt cache.
+// The model of the sub-agent costs a fifth of the parent's model. Both agents write to the prompt cache.
 func TestSessionCostFollowsEachModel(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
@@ -91,7 +91,7 @@ func TestSessionCostFollowsEachModel(t *testing.T) {
 	p.GetAdmin(t, "/sessions/uuid-1", &page)
 	for _, want := range []string{"By model", "claude-haiku-4-5-20251001", "700,000 written to the cache"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the session's page lacks %q", want)
+			t.Errorf("the page of the session lacks %q", want)
 		}
 	}
 	if metrics := p.Metrics(t, "text/plain"); !strings.Contains(metrics, `precept_upstream_tokens_total{type="cache_write"} 700000`) {

@@ -49,7 +49,8 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 				}
 			}
 
-			// With limits.feedback = 3, a fourth entry is refused. A repeated id replaces an entry.
+			// With limits.feedback = 3, a session has at most three entries. An entry with a repeated id replaces the
+			// earlier entry, and a fourth id is refused.
 			sendTurn(http.Header{"Precept-Session": {"alone"}})
 			postFeedback("alone", "a", 202, "joined")
 			postFeedback("alone", "b c", 202, "joined")
@@ -67,7 +68,7 @@ func TestFeedbackEntriesAreLimited(t *testing.T) {
 			})
 			postFeedback("later", "d", 429, "limits.feedback")
 
-			// The run's limit is 3, so one of the four entries does not count for the run.
+			// The limit for a run is also 3, so one of the four entries does not count for the run.
 			for _, name := range []string{"m1", "m2", "m3", "m4"} {
 				sendTurn(http.Header{"Precept-Session": {name}, "Precept-Run": {"r"}})
 				postFeedback(name, "x", 202, "joined")

@@ -44,7 +44,7 @@ func TestImportNextToRunningServerAddsSample(t *testing.T) {
 	}
 	out, stderr, code := harness.RunCommand(t, "", "import", "--data-dir", p.Dir, "--json", file)
 	if !strings.Contains(out, `"samples": 1`) || !strings.Contains(out, "past.jsonl: line 2") || code != 1 {
-		t.Errorf("import: got output %s, standard error %s, exit code %d, want 1 sample, a fault in line 2, and exit code 1",
+		t.Errorf("import: got output %s, standard error %s, exit code %d, want 1 sample, an error about line 2, and exit code 1",
 			out, stderr, code)
 	}
 	if out := harness.MustRun(t, "export", "--data-dir", p.Dir); strings.Count(out, "\n") != 1 || !strings.Contains(out, `"score":1`) || strings.Contains(out, "amy@") {

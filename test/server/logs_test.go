@@ -67,7 +67,7 @@ func TestLogHasRequestIDsWithoutContent(t *testing.T) {
 		"an admin request with a wrong token":   send(http.MethodGet, p.AdminURL+"/api/report", "", http.StatusUnauthorized),
 	}
 	send(http.MethodPost, p.DataURL+"/v1/chat/completions", chat("hello"), http.StatusOK)
-	send(http.MethodPost, p.DataURL+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // forwarded unchanged
+	send(http.MethodPost, p.DataURL+"/v1/chat/completions", `{"messages": [`+canary, http.StatusOK) // precept forwards invalid JSON unchanged
 	send(http.MethodPost, p.DataURL+"/v1/feedback", `{"`+canary, http.StatusBadRequest)
 	if err := os.RemoveAll(lessons); err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestLogHasRequestIDsWithoutContent(t *testing.T) {
 	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), canary) {
-			t.Errorf("log line %s: got text from a request or a reply, want none", lines.Text())
+			t.Errorf("log line %s contains words from a request or a reply, want none", lines.Text())
 		}
 		var line struct{ Request, Msg string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
@@ -96,7 +96,7 @@ func TestLogHasRequestIDsWithoutContent(t *testing.T) {
 	}
 	for failure, id := range requestIDs {
 		if id == "" || !logged[id] {
-			t.Errorf("%s: no log line with the request id %q", failure, id)
+			t.Errorf("%s: log lines with the request id %q: got none, want at least one", failure, id)
 		}
 	}
 	if t.Failed() {
@@ -104,7 +104,7 @@ func TestLogHasRequestIDsWithoutContent(t *testing.T) {
 	}
 }
 
-// The log goes to a pipe, and the reading process has exited.
+// The server writes the log to a pipe. The process that reads the pipe has exited, and the server must continue.
 func TestServerOutlivesLogReader(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -36,7 +36,7 @@ func TestReadyCommandPrintsReadyz(t *testing.T) {
 
 func TestServiceManagerIsNotified(t *testing.T) {
 	t.Parallel()
-	socketDir, err := os.MkdirTemp("", "n") // t.TempDir can be too long: a socket's path has at most 107 bytes
+	socketDir, err := os.MkdirTemp("", "n") // the path of a socket has at most 107 bytes, and t.TempDir can be longer
 	if err != nil {
 		t.Fatal(err)
 	}

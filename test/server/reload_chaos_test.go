@@ -18,8 +18,8 @@ func TestChaosReloadsFailNoRequest(t *testing.T) {
 	reloadUnderLoad(t, harness.UsualOrChaos(150, 5000))
 }
 
-// reloadUnderLoad changes the configuration file n times under load. Every tenth file is invalid. Every request must
-// succeed, and the server must not keep more goroutines and open files than before.
+// reloadUnderLoad changes the configuration file n times while requests are sent. Every tenth file is invalid. All
+// requests must succeed, and afterwards the server must not have more goroutines or open files than before.
 func reloadUnderLoad(t *testing.T, n int) {
 	t.Helper()
 	firstModel, secondModel := harness.InstantModel(t), harness.InstantModel(t)
@@ -43,7 +43,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 		wait()
 		load.Client.CloseIdleConnections()
 	}
-	underLoad(func() { load.WaitForRequests(40) }) // starts the goroutines and opens the files that an idle server keeps
+	underLoad(func() { load.WaitForRequests(40) }) // so that the goroutines and files that an idle server keeps already exist
 	before := s.gauges("go_goroutines", "process_open_fds")
 
 	reloadLine := regexp.MustCompile(`configuration (reloaded|was rejected)`)
@@ -59,7 +59,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 	if answered := load.CountAnswered(); answered < n/10 {
 		t.Errorf("answered requests: got %d, want at least %d", answered, n/10)
 	}
-	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // under load the server may read and reject a file twice
+	if refused := strings.Count(s.Log.String(), "the configuration was rejected"); refused < n/10 { // a busy server may read and reject the same file twice
 		t.Errorf("rejected configurations: got %d, want at least %d", refused, n/10)
 	}
 	var after [2]float64
@@ -71,7 +71,7 @@ func reloadUnderLoad(t *testing.T, n int) {
 	s.Stop()
 }
 
-// countReloads returns how many log lines match reloadLine. Each call reads only the lines since the last call.
+// countReloads returns how many log lines since the last call match reloadLine.
 func (s *configFileServer) countReloads(reloadLine *regexp.Regexp) int {
 	text := s.Log.String()
 	end := strings.LastIndexByte(text, '\n') + 1

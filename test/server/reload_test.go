@@ -16,7 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// configFileServer is a running server with a configuration file that the test changes.
+// configFileServer is a running server whose configuration file the test changes.
 type configFileServer struct {
 	*harness.Process
 	file, dir                    string
@@ -58,11 +58,11 @@ func TestRemovedConfigAndLessonsAreLogged(t *testing.T) {
 		s.Eventually(want, func() bool { return strings.Contains(s.Log.String(), want) })
 	}
 	if !s.acceptsToken("first") {
-		t.Error("the last configuration's token is refused after the file was removed")
+		t.Error("after the file was removed: the server refuses the token in the last configuration, want it accepted")
 	}
 }
 
-// The error must end even if the restored file has the old content.
+// The reload error must disappear even if the restored file has the same content as before the error.
 func TestReloadErrorEndsWhenFileIsRestored(t *testing.T) {
 	t.Parallel()
 	const text = "admin: {tokens: [first]}\n"
@@ -80,7 +80,8 @@ func TestReloadErrorEndsWhenFileIsRestored(t *testing.T) {
 	s.Eventually("a successful reload in /metrics", succeeded)
 }
 
-// The test restores the old content before the server polls the file again.
+// The server reloads the changed file on a signal. The test restores the old content before the server polls the file
+// again, and the server must notice this change as well.
 func TestReloadAppliesARevertedChange(t *testing.T) {
 	t.Parallel()
 	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"
@@ -94,7 +95,7 @@ func TestReloadAppliesARevertedChange(t *testing.T) {
 	}
 }
 
-// An editor may empty a file before it writes the new text. A server that applied the empty file would send the
+// An editor may empty the file before it writes the new content. If the server applied the empty file, it would send
 // requests to the default upstream.
 func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	t.Parallel()
@@ -103,7 +104,7 @@ func TestReloadRefusesAnEmptyFile(t *testing.T) {
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the refusal in the log", func() bool { return strings.Contains(s.Log.String(), "the configuration file is empty") })
 	if !s.acceptsToken("first") {
-		t.Error("the old configuration's token is refused after an empty file is reloaded")
+		t.Error("after the file was emptied: the server refuses the token in the old configuration, want it accepted")
 	}
 	s.writeConfig("admin: {tokens: [second]}\n")
 	s.Eventually("the second token", func() bool { return s.acceptsToken("second") })
@@ -116,7 +117,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	s.writeConfig(fmt.Sprintf(format, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the log line with the keys that need a restart", func() bool {
-		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // not data_dir: the flag overrides the file
+		return strings.Contains(s.Log.String(), `keys="reward.close_after limits.sessions"`) // without data_dir, because the flag takes precedence over the file
 	})
 	settings := func() map[string]string {
 		_, text := harness.Get(t, s.AdminURL+"/api/health", "token")
@@ -133,7 +134,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	if got := settings(); got["reward.close_after"] != "24h0m0s" || got["limits.sessions"] != "20000" || got["limits.upstream_header_timeout"] != "7s" || got["metrics.public"] != "true" {
 		t.Errorf("settings after the reload: got reward.close_after %s, limits.sessions %s, limits.upstream_header_timeout %s, metrics.public %s, want 24h0m0s, 20000, 7s and true", got["reward.close_after"], got["limits.sessions"], got["limits.upstream_header_timeout"], got["metrics.public"])
 	}
-	s.writeConfig(fmt.Sprintf(format, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
+	s.writeConfig(fmt.Sprintf(format, false, "limits: {sessions: 7}\n")) // the next reload must still report this setting
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
 	if _, page := harness.Get(t, s.AdminURL+"/", "token"); !strings.Contains(page, "changed keys that need a restart: limits.sessions") {

@@ -48,12 +48,12 @@ func TestTracesReachTheCollectorWithoutContent(t *testing.T) {
 	}
 	p.Stop()
 	if len(names) != 3 || names[0] != "chat m1" {
-		t.Errorf("span names: got %q, want 3, the first \"chat m1\"", names)
+		t.Errorf("span names: got %q, want 3 names, beginning with \"chat m1\"", names)
 	}
 	if all := raw.String(); strings.Contains(all, "canary") || !strings.Contains(all, "check-the-target") {
-		t.Errorf("spans: got %q, want the lesson check-the-target and no text from the session", all)
+		t.Errorf("spans: got %q, want the lesson check-the-target, and no words from the session", all)
 	}
 	if strings.Contains(p.Log.String(), "otel-key") {
-		t.Error("log: got the collector's key, want no key")
+		t.Error("the log contains the key of the collector, want no key")
 	}
 }

@@ -45,7 +45,8 @@ func TestFacetsCountFailedReplies(t *testing.T) {
 	}
 }
 
-// In the path /sessions/.., the dots mean the parent directory, so precept watch must name the session in the query.
+// In the path /sessions/.., the two dots mean the parent directory, so precept watch must send the name of the session
+// in the query.
 func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	p := harness.Start(t, t.TempDir(), "--upstream", harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL+"/v1")
@@ -56,8 +57,8 @@ func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	})
 }
 
-// checkSessionViews sends a session and an opted-out session, and checks the API, precept watch, the exports and the
-// pages.
+// checkSessionViews sends a session and an opted-out session. It then checks what the API, precept watch, the exports
+// and the pages show.
 func checkSessionViews(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
@@ -79,7 +80,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 		t.Errorf("listed session: got %+v, want the name \"one\", 1 turn, 1 injected lesson, and Found set", one)
 	}
 	if !strings.HasPrefix(one.Task, "Run the build script.") || one.Errors == nil || *one.Errors != 0 || one.Output == nil || one.Seconds <= 0 {
-		t.Errorf("listed session: got %+v, want the user's text as the task, 0 errors, output tokens, and a duration", one)
+		t.Errorf("listed session: got %+v, want the user message as the task, 0 errors, output tokens, and a duration", one)
 	}
 	var facets store.Facets
 	harness.Eventually(t, "the facets to count the session", func() bool {
@@ -96,7 +97,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 		kinds = append(kinds, e.Kind)
 	}
 	if got := strings.Join(kinds, " "); !strings.HasSuffix(got, "block user assistant") {
-		t.Errorf("turn 1 entries: got kinds %s, want block, user and assistant as the last three", got)
+		t.Errorf("entries of turn 1: got kinds %s, want block, user and assistant as the last three", got)
 	}
 	checkWatch(t, dir, one.ID)
 	if code, _ := harness.Post(t, p.AdminURL+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
@@ -177,7 +178,7 @@ func checkSameExports(t *testing.T, p *harness.Process, dir string, flags []stri
 			t.Errorf("/api/export in format %s: got status %d and %d bytes, want 200 and at least 1 byte", format, code, len(apiExport))
 		}
 		if commandExport := harness.MustRun(t, append([]string{"export", "--data-dir", dir, "--format", format, "--tenant", "default"}, flags...)...); commandExport != apiExport && format != "parquet" {
-			t.Errorf("/api/export in format %s: got\n%s\nwant the precept export output\n%s", format, apiExport, commandExport)
+			t.Errorf("/api/export in format %s: got\n%s\nwant the output of precept export\n%s", format, apiExport, commandExport)
 		}
 	}
 }

@@ -37,7 +37,7 @@ func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	if err := file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	base, size := peakMemory(t, "version"), info.Size() // base is the memory of a command that does nothing
+	base, size := peakMemory(t, "version"), info.Size() // base is the memory for a command without work
 	got := peakMemory(t, "inspect", "--json", path) - base
 	t.Logf("%d MB transcript: precept inspect uses %d MB more than precept version, which uses %d MB", size>>20, got>>20, base>>20)
 	if got > 2*size {
@@ -45,7 +45,7 @@ func TestInspectMemoryIsAtMostTwiceTheTranscript(t *testing.T) {
 	}
 }
 
-// peakMemory returns a precept command's largest resident size in bytes.
+// peakMemory runs a precept command and returns its largest resident size in bytes.
 func peakMemory(t *testing.T, args ...string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)

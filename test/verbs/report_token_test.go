@@ -15,8 +15,8 @@ func runReport(t *testing.T, dir, token string) (out, stderr string, code int) {
 	return harness.RunCommand(t, "", "report", "--data-dir", dir, "--lessons", t.TempDir())
 }
 
-// With a wrong token, the command must not read the store instead, because the stored numbers can be older than the
-// server's.
+// If the server refuses the token, the command must not read the store instead, because the numbers in the store can be
+// older than the server's numbers.
 func TestReportRefusesAWrongToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).WaitUntilReady(dir)
@@ -44,6 +44,6 @@ func TestReportRefusesAWrongToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, stderr, code := runReport(t, dir, ""); code != harness.ExitOK {
-		t.Errorf("report with a crashed server's run.json: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
+		t.Errorf("report with the run.json of a crashed server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"precept/test/harness"
 )
 
-// newRulesFile writes a rules file, and returns a function that runs a precept rules subcommand on the file.
+// newRulesFile writes a rules file. The returned function runs a subcommand of precept rules on the file.
 func newRulesFile(t *testing.T, text string) (call func(subcommand string, flags ...string) (out string, err error), lessons string) {
 	t.Helper()
 	file, lessons, data := filepath.Join(t.TempDir(), "CLAUDE.md"), t.TempDir(), t.TempDir()
@@ -74,7 +74,7 @@ func TestRulesListPrintsDashForUnknownNumbers(t *testing.T) {
 	}
 }
 
-// With lessons in Redis, the file _rules.json has no effect.
+// If the lessons are in Redis, the file _rules.json has no effect, so precept serve prints a warning.
 func TestServeWarnsAboutAnUnusedRulesFile(t *testing.T) {
 	dir, url := t.TempDir(), storetest.StartRedis(t).URL()
 	if err := os.WriteFile(filepath.Join(dir, "_rules.json"), []byte("{}"), 0o600); err != nil {

@@ -18,7 +18,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Cmds:                map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 		Setup: func(e *testscript.Env) error {
-			// The scripts must not use the upstream in the test's environment.
+			// The scripts must not use an upstream from the environment of the test.
 			e.Setenv("OPENAI_BASE_URL", "")
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv("XDG_RUNTIME_DIR", filepath.Join(e.WorkDir, ".run"))

@@ -19,8 +19,8 @@ type unprivilegedUser struct {
 	credential  *syscall.Credential
 }
 
-// newUnprivilegedUser returns a user without root's rights: the current user or, if the test runs as root, the user
-// with id 65534, with a copy of the binary in a directory that this user can enter.
+// newUnprivilegedUser returns a user without the rights of root. This is the current user, or if the test runs as root,
+// the user with id 65534. In this case, the binary is copied to a directory where the user can enter.
 func newUnprivilegedUser(t *testing.T) unprivilegedUser {
 	t.Helper()
 	dir := t.TempDir()
@@ -87,7 +87,7 @@ func TestPermissionErrorsNameTheRemedy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { // otherwise the test cannot remove the directory
+	t.Cleanup(func() { // without this permission, the test cannot remove the directory
 		for _, d := range []string{".", "lessons"} {
 			_ = os.Chmod(filepath.Join(u.dir, d), 0o755) //nolint:gosec // a directory without secrets
 		}
