@@ -30,7 +30,7 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 		f.clock.add(step)
 		f.deliverAndCorrect()
 		f.closeDue(f.ctx())
-		assertEqual(t, "settled state's version before the closing age", f.settledState(rewarded).Version, 0)
+		assertEqual(t, "version of the settled state before the closing age", f.settledState(rewarded).Version, 0)
 		assertEqual(t, "counters while the session is open", f.counters(tenantA), noCounters)
 	}
 	f.clock.add(time.Second + time.Microsecond)
@@ -79,10 +79,10 @@ func TestClockAheadClosesNoSessionEarly(t *testing.T) {
 	})
 	id := f.addSession("s", newAssignment(injected))
 	f.advancePastClose()
-	assertEqual(t, "settled state's version while the session is young by the other clocks", f.settledState(id).Version, 0)
+	assertEqual(t, "version of the settled state while the session is young by the other clocks", f.settledState(id).Version, 0)
 	f.clock.add(24 * time.Hour)
 	f.closeDue(f.ctx())
-	assertEqual(t, "settled state's version a day later", f.settledState(id).Version, 1)
+	assertEqual(t, "version of the settled state a day later", f.settledState(id).Version, 1)
 }
 
 // In this test, this replica's clock is two days behind the other replicas' clocks, so the other replicas' sessions
@@ -143,12 +143,12 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	})
 	if err := samplesReader.EachSample(f.ctx(), tenantA, time.Time{}, time.Time{}, func(s session.StoredSample) error {
 		families = append(families, s.Sample.Family)
-		assertEqual(t, "sample label", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
+		assertEqual(t, "human_feedback_label of the sample", s.Sample.Meta["human_feedback_label"].(string), sample.Approved)
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	assertEqualList(t, "sample families", families, []string{sample.DialogResponse})
+	assertEqualList(t, "families of the stored samples", families, []string{sample.DialogResponse})
 }
 
 func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
@@ -168,9 +168,9 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 			if restart {
 				f = f.reopen(nil)
 			}
-			assertEqual(t, step+" failed: version before the retry", f.settledState(id).Version, 0)
+			assertEqual(t, step+" failed: version of the settled state before the retry", f.settledState(id).Version, 0)
 			f.closeDue(f.ctx())
-			assertEqual(t, step+" failed: version after the retry", f.settledState(id).Version, 1)
+			assertEqual(t, step+" failed: version of the settled state after the retry", f.settledState(id).Version, 1)
 			assertEqual(t, step+" failed: closed sessions in the counters", f.counter("", "closed"), 1)
 			assertEqual(t, step+" failed: samples", len(f.storedSamples(id)), 1)
 		}
@@ -243,7 +243,7 @@ func TestRewardIgnoresUncountedTiers(t *testing.T) {
 	if a := f.settledState(id); a.Rewarded || a.Version != 1 {
 		t.Errorf("settled state after feedback in an uncounted tier: got %+v, want no reward and version 1", a)
 	}
-	assertEqual(t, "definition", f.RewardDefinition(), "verifier@1h0m0s")
+	assertEqual(t, "RewardDefinition", f.RewardDefinition(), "verifier@1h0m0s")
 }
 
 func TestExcludedSessionCountsOneReason(t *testing.T) {
@@ -298,7 +298,7 @@ func TestCorrectionIsRetriedAfterAnyStepFails(t *testing.T) {
 				f.deliverAndCorrect()
 				assertEqual(t, "rewarded sessions during the failure", f.counter("", trial.FieldRewarded), 0)
 			}
-			assertEqual(t, "reported failures", len(f.takeFailures()), 3)
+			assertEqual(t, "number of reported failures", len(f.takeFailures()), 3)
 			f.deliverAndCorrect()
 			assertEqual(t, "rewarded sessions after the failure", f.counter("", trial.FieldRewarded), 1)
 		})
@@ -316,9 +316,9 @@ func TestCloseIsRetriedAfterAnyStepFails(t *testing.T) {
 			f.backend.failNext(op, 2, errDown)
 			f.advancePastClose()
 			f.closeDue(f.ctx())
-			assertEqual(t, "settled state's version during the failure", f.settledState(id).Version, 0)
+			assertEqual(t, "version of the settled state during the failure", f.settledState(id).Version, 0)
 			f.closeDue(f.ctx())
-			assertEqual(t, "settled state's version after the failure", f.settledState(id).Version, 1)
+			assertEqual(t, "version of the settled state after the failure", f.settledState(id).Version, 1)
 			assertEqual(t, "closed sessions in the counters", f.counter("", "closed"), 1)
 		})
 	}
@@ -457,10 +457,10 @@ func TestFailedUnsettledListingIsRetried(t *testing.T) {
 	f.backend.failNext("unsettled", 1, errDown)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	assertEqual(t, "rewarded after the failed listing", f.settledState(id).Rewarded, false)
+	assertEqual(t, "the session is rewarded after the failed listing", f.settledState(id).Rewarded, false)
 	f.closeDue(f.ctx())
 	f.deliverAndCorrect()
-	assertEqual(t, "rewarded after the next listing", f.settledState(id).Rewarded, true)
+	assertEqual(t, "the session is rewarded after the next listing", f.settledState(id).Rewarded, true)
 	assertEqualList(t, "failures", f.takeFailures(), []string{"pick_up"})
 	f.backend.takeCalls()
 	f.closeDue(f.ctx())

@@ -89,7 +89,7 @@ func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 
 func TestDefaultDefinitionIsNotStoredInCounterScope(t *testing.T) {
 	t.Parallel()
-	assertEqual(t, "default definition as text", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
+	assertEqual(t, "default reward definition as a string", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
 	f := newFixture(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
 	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("f", 1, 1))

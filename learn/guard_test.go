@@ -287,7 +287,7 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	}
 	p.step = "none"
 	f.closeDue(f.ctx())
-	assertEqual(t, "settled version", f.settledState(bad).Version, 1)
+	assertEqual(t, "version of the bad session's settled state", f.settledState(bad).Version, 1)
 	assertEqual(t, "dead letters", len(f.deadLetters()), 0)
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }

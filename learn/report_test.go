@@ -76,7 +76,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 		assertEqual(t, "posterior", f.Beliefs(tenantA).PosteriorFromCounters(lookTwice), counted)
 		assertEqual(t, "chooser belief", f.Beliefs(tenantA).Posterior(lookTwice), counted)
 	}
-	assertEqual(t, "definition", f.mustReport(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
+	assertEqual(t, "reward definition in the report", f.mustReport(learn.ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
 	f.refit(1000, 30) // the next fit must continue from the stored state
 	assertEqual(t, "next priors version", f.Beliefs(tenantA).Priors().Version, priors.Version+1)
 	assertEqualList(t, "failures", f.takeFailures(), nil)
@@ -197,7 +197,7 @@ func TestReportListsLessons(t *testing.T) {
 		assertEqual(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way" || l.Slug == "candidate")
 	}
 	assertEqualList(t, "lessons", slugs, []string{"candidate", "new-way", "old-way", "too-late"})
-	assertEqual(t, "lessons without a book", len(learn.ReportLessons(&learn.ReportQuery{}, bandit.New(), f.clock.now())), 0)
+	assertEqual(t, "number of lessons in a report without a book", len(learn.ReportLessons(&learn.ReportQuery{}, bandit.New(), f.clock.now())), 0)
 	var rows []string
 	for _, l := range f.mustReport(learn.ReportQuery{Book: book}).Lessons {
 		rows = append(rows, l.Slug)

@@ -50,12 +50,12 @@ func TestSecondReplicaDoesNotSettleAgain(t *testing.T) {
 			t.Errorf("the second replica called %q after the other replica had closed the session, want no write", op)
 		}
 	}
-	assertEqual(t, "settled state's version after a correction pass", replica.settledState(id).Version, version)
+	assertEqual(t, "version of the settled state after a correction pass", replica.settledState(id).Version, version)
 	otherReplica.postFeedback(tenantA, id, score("late", 0)) // the replica finds this feedback when it searches for unsettled sessions
 	replica.clock.add(time.Hour)
 	replica.closeDue(t.Context())
 	replica.recomputeRewards(t.Context())
-	assertEqual(t, "settled state's version after late feedback", replica.settledState(id).Version, version+1)
+	assertEqual(t, "version of the settled state after late feedback", replica.settledState(id).Version, version+1)
 }
 
 // A replica must read several sessions at the same time, because reading them one after the other takes too long if

@@ -252,5 +252,5 @@ func TestOpenDeliversOldSpoolDirectory(t *testing.T) {
 	checkEqual(t, "number of sessions with the key 77", len(f.sessionsByKey(77)), 1)
 	checkEqual(t, `reward of session "first"`, f.rewardAfterClose(sessionID("first")), 1)
 	_, err := os.Stat(filepath.Join(dir, "queue", "spool"))
-	checkEqual(t, "the old spool directory is deleted", os.IsNotExist(err), true)
+	checkEqual(t, "the old spool directory has been deleted", os.IsNotExist(err), true)
 }

@@ -54,22 +54,22 @@ func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	id := f.beginSession(tenantA, "s", newAssignment(true))
 	joined := store.Posted{Session: "s", Status: store.Joined}
 	f.store.HoldKeys("req", session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: f.clock.now()})
-	checkEqual(t, "answer while the key is held", f.postByKey(tenantA, replyKey, newScore("a", 1, .7)), joined)
+	checkEqual(t, "answer to feedback while its key is held", f.postByKey(tenantA, replyKey, newScore("a", 1, .7)), joined)
 	f.store.ReleaseKeys("req", true /* keep the keys */)
-	checkEqual(t, "answer while the key waits for the recorder", f.postByKey(tenantA, replyKey, newScore("a", 2, .7)), joined)
+	checkEqual(t, "answer to feedback while its key waits for the recorder", f.postByKey(tenantA, replyKey, newScore("a", 2, .7)), joined)
 	f.backend.failWrites()
 	for range 3 {
 		f.deliverFor(time.Second)
-		checkEqual(t, "answer while the key is in the outbox", f.postByKey(tenantA, replyKey, newScore("a", 3, .7)), joined)
+		checkEqual(t, "answer to feedback while its key is in the outbox", f.postByKey(tenantA, replyKey, newScore("a", 3, .7)), joined)
 	}
 	f.backend.allowWrites()
 	f.deliverFor(time.Second)
-	checkEqual(t, "answer when the backend has the key", f.postByKey(tenantA, replyKey, newScore("a", 4, .7)), joined)
+	checkEqual(t, "answer to feedback when the backend has its key", f.postByKey(tenantA, replyKey, newScore("a", 4, .7)), joined)
 	f = f.restart(nil)
-	checkEqual(t, "answer after a restart", f.postByKey(tenantA, replyKey, newScore("a", 5, .7)), joined)
+	checkEqual(t, "answer to feedback after a restart", f.postByKey(tenantA, replyKey, newScore("a", 5, .7)), joined)
 	f.store.HoldKeys("req2", session.Echo{Tenant: tenantA, Key: replyKey + 1, ID: id, At: f.clock.now()})
 	f.store.ReleaseKeys("req2", false /* the turn opted out */)
-	checkEqual(t, "answer after the key was dropped", f.postByKey(tenantA, replyKey+1, newScore("b", 1, .7)), store.Posted{Status: store.Parked})
+	checkEqual(t, "answer to feedback after its key was dropped", f.postByKey(tenantA, replyKey+1, newScore("b", 1, .7)), store.Posted{Status: store.Parked})
 }
 
 func TestParkedFeedbackSurvivesARestart(t *testing.T) {

@@ -101,7 +101,7 @@ func TestPublishSendsDecisionToOtherReplica(t *testing.T) {
 			t.Fatalf("Acquire on the other replica: got %+v, uncertain = %v, want a session with one pick, and uncertain = false", remote, uncertain)
 		}
 		b.store.Release(remote, store.Unchanged)
-		checkList(t, "sessions for the reply on the other replica", b.sessionsByKey(replyKey), []session.ID{id})
+		checkList(t, "sessions that the other replica finds by the reply's key", b.sessionsByKey(replyKey), []session.ID{id})
 		checkEqual(t, "IsShared on both replicas", a.store.IsShared() && b.store.IsShared(), true)
 	})
 }
@@ -147,7 +147,7 @@ func TestPublishCountsSendsTurnsToOtherReplica(t *testing.T) {
 		})
 		before := time.Now()
 		a.store.PublishCounts(ses, newExchange(tenantA, "s", 2, a.clock.now()), nil)
-		checkEqual(t, "time that PublishCounts waits", time.Since(before), 0)
+		checkEqual(t, "duration of PublishCounts", time.Since(before), 0)
 		time.Sleep(2 * time.Millisecond)
 		remote, uncertain := b.store.Acquire(t.Context(), tenantA, id)
 		if remote == nil || uncertain || remote.Record.Thread.Turns != 2 {

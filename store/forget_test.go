@@ -36,7 +36,7 @@ func (f *fixture) addSessionWithWord(tenant, name string) session.ID {
 func (f *fixture) forget(name string) {
 	f.t.Helper()
 	if n, err := f.store.ForgetSession(f.t.Context(), tenantA, name); n != 1 || err != nil {
-		f.t.Fatalf("ForgetSession(%s) = %d, %v, want 1, nil", name, n, err)
+		f.t.Fatalf("sessions deleted by ForgetSession(%s): got %d, error %v, want 1 and no error", name, n, err)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestForgetTenantKeepsOtherTenants(t *testing.T) {
 			t.Fatalf("no file contains %q before the tenant is forgotten", markerWord)
 		}
 		if n, err := f.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
-			t.Fatalf("ForgetTenant = %d, %v, want 3, nil", n, err)
+			t.Fatalf("sessions deleted by ForgetTenant: got %d, error %v, want 3 and no error", n, err)
 		}
 		checkList(t, "files with the word", filesWith(t, f.dir, markerWord), nil)
 		checkEqual(t, "the forgotten tenant's session is in memory", f.inMemory("acme", forgotten), false)
@@ -127,7 +127,7 @@ func TestRowWrittenDuringForgetIsNotStored(t *testing.T) {
 				}
 				if wholeTenant {
 					if n, err := f.store.ForgetTenant(t.Context(), tenantA); n != 1 || err != nil {
-						t.Errorf("ForgetTenant = %d, %v, want 1, nil", n, err)
+						t.Errorf("sessions deleted by ForgetTenant: got %d, error %v, want 1 and no error", n, err)
 					}
 				} else {
 					f.forget("busy")
@@ -204,7 +204,7 @@ func TestForgetOnOtherReplicaDropsBacklog(t *testing.T) {
 		checkEqual(t, "number of sessions with the key for session "+name, len(f.sessionsByKey(key)), want)
 		entries, err := f.backend.Feedback(t.Context(), tenantA, sessionID(name))
 		if err != nil || len(entries) != want {
-			t.Errorf("Feedback(%s) = %+v, %v, want %d entries", name, entries, err, want)
+			t.Errorf("feedback on session %s: got %+v, error %v, want %d entries", name, entries, err, want)
 		}
 	}
 	account := f.balancedAccount(true)
@@ -251,7 +251,7 @@ func TestForgetSessionFailsIfRowsAreUndelivered(t *testing.T) {
 		f.beginSession(tenantA, "s", newAssignment(true))
 		f.backend.failNext("write", 1, session.ErrDiskFull)
 		if n, err := f.store.ForgetSession(t.Context(), tenantA, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
-			t.Errorf("ForgetSession = %d, %v, want 0, session.ErrDiskFull", n, err)
+			t.Errorf("sessions deleted by ForgetSession: got %d, error %v, want 0 and session.ErrDiskFull", n, err)
 		}
 		f.forget("s")
 	})
@@ -263,7 +263,7 @@ func TestForgetSessionWorksWithNullBackend(t *testing.T) {
 		f := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.NullBackend{}, "" })
 		f.beginSession(tenantA, "s", newAssignment(true))
 		f.forget("s")
-		checkEqual(t, "session in memory after ForgetSession", f.inMemory(tenantA, sessionID("s")), false)
+		checkEqual(t, "the session is in memory after ForgetSession", f.inMemory(tenantA, sessionID("s")), false)
 	})
 }
 
@@ -297,7 +297,7 @@ func TestForgetErasesTextFromOutboxFiles(t *testing.T) {
 				checkAtLeast(t, "outbox files with the word before the deletion", len(f.outboxFilesWith(markerWord)), 1)
 				if wholeTenant {
 					if n, err := f.store.ForgetTenant(t.Context(), tenantA); n != 1 || err != nil {
-						t.Errorf("ForgetTenant = %d, %v, want 1, nil", n, err)
+						t.Errorf("sessions deleted by ForgetTenant: got %d, error %v, want 1 and no error", n, err)
 					}
 				} else {
 					f.forget(markerWord)
@@ -356,8 +356,8 @@ func TestClockAheadDeletesNoSessionEarly(t *testing.T) {
 			_, ok := f.row(id)
 			return ok
 		}
-		checkEqual(t, "session is stored while it is young by the other clocks", storedAfter(12*time.Hour), true)
-		checkEqual(t, "session is stored a day later", storedAfter(14*time.Hour), false)
+		checkEqual(t, "the session is stored while it is young by the other replicas' clocks", storedAfter(12*time.Hour), true)
+		checkEqual(t, "the session is stored a day later", storedAfter(14*time.Hour), false)
 	})
 }
 
@@ -414,14 +414,14 @@ func TestRetentionWaitsAfterClockMovesForward(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		f.clock.add(year)
 		time.Sleep(10 * time.Minute)
-		checkEqual(t, "exchanges while the clock is a year ahead", f.exchangeCount(id), 1)
+		checkEqual(t, "exchanges in the session while the clock is a year ahead", f.exchangeCount(id), 1)
 		checkList(t, "failed steps", f.takeFailures(), []string{"retain"})
 		f.clock.add(-year)
 		time.Sleep(15 * time.Minute)
-		checkEqual(t, "exchanges after the clock was corrected", f.exchangeCount(id), 1)
+		checkEqual(t, "exchanges in the session after the clock was corrected", f.exchangeCount(id), 1)
 		f.clock.add(year)
 		time.Sleep(20 * time.Minute)
-		checkEqual(t, "exchanges 20 minutes after the clock moved forward", f.exchangeCount(id), 0)
+		checkEqual(t, "exchanges in the session 20 minutes after the clock moved forward", f.exchangeCount(id), 0)
 	})
 }
 
@@ -489,7 +489,7 @@ func TestForgetTenantWithFastClockKeepsLaterTurns(t *testing.T) {
 		f.store.Offer(store.Turn{Exchange: early, Size: 100})
 		f.deliver()
 		checkEqual(t, "exchanges in the session after the clock was set back", f.exchangeCount(id), 1)
-		checkEqual(t, "exchanges from before the deletion", f.exchangeCount(sessionID("early")), 0)
+		checkEqual(t, "exchanges in the session from before the deletion", f.exchangeCount(sessionID("early")), 0)
 		checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 	})
 }

@@ -40,7 +40,7 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		time.Sleep(durableAfter)
 		f.checkStored("s", "1 complete")
 		checkAccount(t, "account", f.account(true), "1 = 1 + 0 + 0")
-		checkList(t, "sessions for the reply", f.sessionsByKey(replyKey), []session.ID{sessionID("s")})
+		checkList(t, "sessions that the store finds by the reply's key", f.sessionsByKey(replyKey), []session.ID{sessionID("s")})
 		if !f.store.Healthy() || f.store.Lag() != 0 || f.store.Metrics.Exchanges.Load() != 1 || f.store.Metrics.Pending.Load() != 0 {
 			t.Errorf("after the delivery: got Healthy = %v, Lag = %v, Metrics.Exchanges = %d, Metrics.Pending = %d, want true, 0, 1 and 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.Exchanges.Load(), f.store.Metrics.Pending.Load())
 		}

@@ -89,7 +89,7 @@ func TestLatePostCountsOnceAfterRestart(t *testing.T) {
 	if err != nil || len(list) != 2 {
 		t.Errorf("Feedback after the delivery: got %+v, error %v, want 2 entries and no error", list, err)
 	}
-	checkEqual(t, "reward from the rater's newest feedback", f.rewardAfterClose(id), .75)
+	checkEqual(t, "reward (from the rater's newest feedback)", f.rewardAfterClose(id), .75)
 }
 
 // When the feedback is posted, the session's row is also still waiting in the outbox.

@@ -33,17 +33,17 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 		t.Errorf("Acquire(unknown session): got %v, uncertain = %v, want nil and uncertain = false", ses, uncertain)
 	}
 	if ses := f.store.AcquireInMemory(id); ses != nil {
-		t.Errorf("AcquireInMemory(unknown session) = %v, want nil", ses)
+		t.Errorf("AcquireInMemory(unknown session): got %v, want nil", ses)
 	}
 	f.beginSession(tenantA, "s", newAssignment(true))
 	f.backend.takeCalls()
 	checkEqual(t, "turns in memory", f.turnCount(id), 1)
-	checkEqual(t, "backend look-ups for a session in memory", f.backend.takeLookups(), 0)
+	checkEqual(t, "look-ups in the backend for a session in memory", f.backend.takeLookups(), 0)
 	f.deliver()
 	f = f.restart(nil)
 	checkEqual(t, "sessions in memory after a restart", f.store.Sessions(), 0)
 	checkEqual(t, "turns in the database", f.turnCount(id), 1)
-	checkEqual(t, "turns on the second Acquire", f.turnCount(id), 1)
+	checkEqual(t, "turns after the second Acquire", f.turnCount(id), 1)
 	checkEqual(t, "backend look-ups", f.backend.takeLookups(), 1)
 	checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 }
@@ -135,7 +135,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 		}
 		f.store.Release(holder, store.Unchanged)
 		f.backend.takeCalls()
-		checkEqual(t, "turns from the database", f.turnCount(idle), 1)
+		checkEqual(t, "turns of the idle session, read from the database", f.turnCount(idle), 1)
 		for turns, c := range map[int]store.Change{5: store.DecisionsChanged, 6: store.CountsChanged} {
 			f.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
 			f.idleFor(idleTime)

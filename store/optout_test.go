@@ -90,7 +90,7 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 	f := newFixture(t, optOutEnvFiles(t))
 	c := f.newConversation("s")
 	c.sendTurn(1, nil)
-	checkEqual(t, "list hash", c.record().Thread.ListHash, 1001)
+	checkEqual(t, "ListHash in the session's record", c.record().Thread.ListHash, 1001)
 	for _, want := range []string{"2001", "3001", "call-1"} {
 		if row := c.row(); !strings.Contains(row, want) {
 			t.Errorf("row after the first turn: got %s, want it to contain %s", row, want)
@@ -210,7 +210,7 @@ func TestOptOutMarkSurvivesARestart(t *testing.T) {
 		ses := f.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: f.clock.now()}})
 		// The values are the number of turns, the number of items, and whether all turns opted out.
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
-		checkEqual(t, "turns, items and fully opted out, with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.IsFullyOptedOut()), want)
+		checkEqual(t, "turns, items and IsFullyOptedOut with the secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.IsFullyOptedOut()), want)
 		f.store.Release(ses, store.Unchanged)
 		f.kill()
 	}

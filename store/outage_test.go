@@ -182,7 +182,7 @@ func withSharedBackend(shared **sharedBackend, epoch string) func(o *store.Optio
 func (f *fixture) deleteSession(name string) {
 	f.t.Helper()
 	if ok, err := f.backend.Forget(f.t.Context(), tenantA, sessionID(name)); !ok || err != nil {
-		f.t.Fatalf("Forget(%s) = %v, %v, want true, nil", name, ok, err)
+		f.t.Fatalf("Forget(%s): got found = %v, error %v, want found = true and no error", name, ok, err)
 	}
 }
 
@@ -386,7 +386,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			}
 			dropped := f.balancedAccount(true).Dropped
 			signals := map[string]int64{"quota": f.store.Metrics.Signals.Quota.Load(), "tenant": f.store.Metrics.Signals.Tenant.Load()}
-			checkEqual(t, "dropped signals, one per dropped exchange", signals[limit.reason], dropped[limit.reason])
+			checkEqual(t, "signals of dropped exchanges (one for each dropped exchange)", signals[limit.reason], dropped[limit.reason])
 			checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), string(label.StepOutbox)), true)
 			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
 				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d, all with the reason %s", dropped, turns/4, turns-5, limit.reason)

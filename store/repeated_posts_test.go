@@ -36,7 +36,7 @@ func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 		},
 		"both posts before the session arrives": func(f *fixture) {
 			for _, e := range []feedback.Entry{first, better, again} {
-				checkEqual(f.t, "answer", f.postKeyedFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
+				checkEqual(f.t, "answer to the post", f.postKeyedFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
 			f.addKey(key, f.playOneTurn("s", newAssignment(true)))
 			f.deliver()
@@ -59,7 +59,7 @@ func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 			f.playOneTurn("s", newAssignment(true))
 			f.backend.failPosts()
 			for _, e := range []feedback.Entry{first, better, again} {
-				checkEqual(f.t, "answer", f.postKeyedFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
+				checkEqual(f.t, "answer to the post", f.postKeyedFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
 			f.backend.allowPosts()
 			f.deliverFor(3 * time.Second)

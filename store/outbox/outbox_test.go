@@ -335,7 +335,7 @@ func TestForgetErasesTextFromFiles(t *testing.T) {
 			forgotten++
 		}
 	}
-	checkEqual(t, "undelivered rows without text", forgotten, 60)
+	checkEqual(t, "undelivered rows whose text was erased", forgotten, 60)
 }
 
 func TestOptOutErasesStub(t *testing.T) {
@@ -373,7 +373,7 @@ func TestAddMarksDeletesTheOldestMarks(t *testing.T) {
 	must(t, q.AddMarks([]outbox.Mark{{Name: 1, Turns: 5, Items: 6}, {Name: 7, Turns: 8, Items: 9}}, 2), q.Close())
 	list, err := open(t, q.dir).Marks()
 	must(t, err)
-	checkEqual(t, "marks", fmt.Sprint(list), "[{9223372036854775808 3 4} {7 8 9}]")
+	checkEqual(t, "stored opt-out marks", fmt.Sprint(list), "[{9223372036854775808 3 4} {7 8 9}]")
 }
 
 func TestNoteSurvivesReopen(t *testing.T) {
@@ -382,7 +382,7 @@ func TestNoteSurvivesReopen(t *testing.T) {
 	must(t, q.SetNote("epoch", "a"), q.SetNote("epoch", "b"), q.Close())
 	note, err := open(t, q.dir).Note("epoch")
 	must(t, err)
-	checkEqual(t, "note epoch after reopening", note, "b")
+	checkEqual(t, "note \"epoch\" after the outbox is opened again", note, "b")
 }
 
 func TestReadAccountWorksDuringWrites(t *testing.T) {
