@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A comment that begins with a different identifier often still has the name from before a rename.
+// If a comment begins with a different identifier, this is often the name from before a rename.
 func TestDocCommentsBeginWithDeclaredName(t *testing.T) {
 	identifier := regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$|^[A-Z][a-z0-9]+[A-Z][a-zA-Z0-9]*$`)
 	checked := 0

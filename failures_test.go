@@ -17,7 +17,8 @@ var (
 	errorValue  = regexp.MustCompile(`(?i)err(\(\))?$`)
 )
 
-// A message without a word, such as Errorf("%q, %d", got, 1), does not explain the failure in the CI output.
+// A failure message without a word, such as Errorf("%q, %d", got, 1), does not explain the failure to a reader of the
+// CI output.
 func TestFailureMessagesHaveWords(t *testing.T) {
 	calls := 0
 	for _, name := range walk(t, ".go") {
@@ -55,8 +56,8 @@ func f() {
 	}
 }
 
-// wordlessFailures returns the positions where a message has no word. A lone error is accepted, as in t.Fatal(err)
-// after err != nil.
+// wordlessFailures returns the positions where a message has no word. It accepts a lone error, as in t.Fatal(err) after
+// err != nil.
 func wordlessFailures(t *testing.T, name, text string) (calls int, faults []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -110,8 +111,8 @@ func hasWord(call *ast.CallExpr) (found bool) {
 	return found
 }
 
-// isLoneError reports whether an error is the only argument, in an if statement that compares a value with nil. A call
-// in an else branch or outside any if statement is accepted as well.
+// isLoneError reports whether the only argument of a call is an error, and the call is in an if statement that compares
+// a value with nil. It also accepts a call in an else branch or outside any if statement.
 func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	args := call.Args
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {

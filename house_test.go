@@ -40,7 +40,8 @@ func TestNamesOnArchitecturePageExist(t *testing.T) {
 	}
 }
 
-// declarations returns functions and types as package.Name, methods and mutexes as package.Type.Name.
+// declarations returns the names of functions and types as package.Name, and the names of methods and mutexes as
+// package.Type.Name.
 func declarations(t *testing.T) (names, packages map[string]bool) {
 	t.Helper()
 	names, packages = map[string]bool{}, map[string]bool{}
@@ -135,7 +136,8 @@ func addPackages(cell string, set map[string]bool) map[string]bool {
 	return set
 }
 
-// cmd/precept is exempt, because the tests run the program as a separate process.
+// A package that starts goroutines needs a TestMain with goleak. cmd/precept is exempt, because the tests run the
+// program as a separate process.
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	checked := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
@@ -160,8 +162,8 @@ func architectureSection(t *testing.T, heading string) string {
 	return text
 }
 
-// checkDocumented fails the test for each name found only in the code or only on the page. property describes the
-// names, such as "is a lock".
+// checkDocumented fails the test for each name that is only in the code or only on the page. The failure message
+// contains property, such as "is a lock".
 func checkDocumented(t *testing.T, property string, inCode map[string]bool, documented [][]string) {
 	t.Helper()
 	if len(inCode) < 10 {
@@ -261,8 +263,8 @@ func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	}
 }
 
-// Templates call methods by name, so the linker keeps every exported method in every library. This made the binary 9 MB
-// larger (decision 48).
+// If a program uses templates, which call methods by name, the linker keeps every exported method in every library.
+// This made the binary 9 MB larger (decision 48).
 func TestProgramDoesNotUseTemplates(t *testing.T) {
 	templates := regexp.MustCompile(`"(text|html)/template"|\.Set(Usage|Help|Version)Template\(`)
 	for _, name := range walk(t, ".go") {
@@ -270,7 +272,7 @@ func TestProgramDoesNotUseTemplates(t *testing.T) {
 			continue
 		}
 		if found := templates.FindString(readText(t, name)); found != "" {
-			t.Errorf("%s uses %s", name, found)
+			t.Errorf("%s uses %s, want no templates, because they make the binary larger", name, found)
 		}
 	}
 }
@@ -290,7 +292,7 @@ func TestPackagesHaveAnExample(t *testing.T) {
 	}
 	for dir := range packages {
 		if examples[dir] == slices.Contains(exempt, dir) {
-			t.Errorf("package %s has an example: %v, want one in each package except %q", dir, examples[dir], exempt)
+			t.Errorf("package %s has an example: got %v, want an example in each package except %q", dir, examples[dir], exempt)
 		}
 	}
 }

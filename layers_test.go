@@ -142,7 +142,8 @@ type source struct {
 	imports []string
 }
 
-// The test reads the source files itself, so the go command notices a change and does not reuse a cached result.
+// The test reads the source files itself, so that the go command notices a change in a file and does not reuse a cached
+// result.
 func TestPackagesImportOnlyLowerLayers(t *testing.T) {
 	sources, err := readSources(os.DirFS("."))
 	if err != nil {
@@ -298,7 +299,8 @@ func violation(s source, imported string) string {
 	}
 }
 
-// moduleImportFault returns the reason why a source file must not import the package to, or "".
+// moduleImportFault returns the reason why a source file must not import the package to, or "" if the import is
+// permitted.
 func moduleImportFault(s source, to string) string {
 	if to == s.pkg && s.isTest {
 		return "" // an external test package
@@ -411,7 +413,7 @@ func TestViolationsFindEachForbiddenImport(t *testing.T) {
 	}
 }
 
-// Tests are allowed to import a separated package.
+// Unlike other code, tests are allowed to import a separated package.
 func TestForbiddenChainsFindIndirectImports(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}
@@ -447,6 +449,6 @@ func TestForbiddenChainsFindIndirectImports(t *testing.T) {
 		}
 	}
 	if got := forbiddenChains(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, but one of the two packages does not exist" {
-		t.Errorf("forbiddenChains(missing packages) = %q, want 3 faults, the first about bandit/report", got)
+		t.Errorf("forbiddenChains(missing packages) = %q, want 3 messages, beginning with one about bandit/report", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// columns is the maximum line width in comments and in the documentation. Table rows, code blocks and lines with a
-// single word can be wider.
+// columns is the maximum width of a line in comments and in the documentation. Table rows, code blocks and lines that
+// consist of a single word can be wider.
 const columns = 120
 
 func TestCommentsFitMaximumWidth(t *testing.T) {

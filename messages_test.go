@@ -27,8 +27,8 @@ const (
 	otherError   = "error" // from another package; the caller adds the object
 )
 
-// With -v the test prints all messages for a manual check: a message should name the object, the fact and the remedy,
-// if any.
+// With -v, the test prints all messages for a manual check. A message should name the object, say what happened to it,
+// and say what to do.
 func TestMessagesFollowRules(t *testing.T) {
 	list := findMessages(t)
 	counts := map[string]int{}
@@ -41,7 +41,7 @@ func TestMessagesFollowRules(t *testing.T) {
 	}
 	for kind, minimum := range map[string]int{logLine: 5, logWarning: 30, commandError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
 		if counts[kind] < minimum {
-			t.Errorf("%d messages found with kind %s, want at least %d", counts[kind], kind, minimum)
+			t.Errorf("found %d messages of kind %s, want at least %d", counts[kind], kind, minimum)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func findMessages(t *testing.T) (list []message) {
 	return list
 }
 
-// callMessages adds the messages among a call's arguments.
+// callMessages adds the arguments of a call that are messages.
 func callMessages(file string, call *ast.CallExpr, add func(kind string, n ast.Expr)) {
 	receiver, method := "", ""
 	switch f := call.Fun.(type) {
@@ -185,7 +185,7 @@ func callMessages(file string, call *ast.CallExpr, add func(kind string, n ast.E
 	}
 }
 
-// literalText returns "..." for each non-literal part in a concatenation.
+// literalText returns the text of a string or a concatenation, with "..." for each part that is not a literal.
 func literalText(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:

@@ -16,7 +16,8 @@ type prose struct{ words, pronouns, genitives, clauses, idioms int }
 // idioms per 1,000 words. The reference code bases have 0.8 to 1.6 "of" per 100 words; translated English has four.
 type proseRates struct{ pronouns, genitives, clauses, idioms float64 }
 
-// minProse is the minimum word count for a measured text. In a shorter text a few pronouns exceed the limit.
+// minProse is the number of words from which on a text is measured. In a shorter text, a few pronouns would already
+// exceed the limit.
 const minProse = 100
 
 var (

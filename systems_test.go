@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// The program is released for Linux, macOS and Windows, but the tests do not run on all three.
+// The program is released for Linux, macOS and Windows, but the tests do not run on all three. This test finds names in
+// package syscall that one of the systems lacks.
 func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -45,7 +46,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 						return true
 					}
 					if x, ok := s.X.(*ast.Ident); ok && x.Name == "syscall" && !syscallNames[s.Sel.Name] {
-						t.Errorf("%s: %s has no syscall.%s", set.Position(s.Pos()), system, s.Sel.Name)
+						t.Errorf("%s: package syscall on %s has no %s", set.Position(s.Pos()), system, s.Sel.Name)
 					}
 					return true
 				})
