@@ -184,6 +184,9 @@ func (p *phrases) errorField(v lenientValue) string {
 			return "json:errors"
 		}
 	}
+	if outcomes, ok := v.get("data"); hasOnlyFailures(v) || ok && hasOnlyFailures(outcomes) {
+		return "json:failed"
+	}
 	// The errors that a validator returns are about the checked object, so the call succeeded. GraphQL may return
 	// errors together with data.
 	_, isValidation := v.get("valid", "is_valid", "isvalid")
@@ -193,6 +196,13 @@ func (p *phrases) errorField(v lenientValue) string {
 		return "json:errors"
 	}
 	return ""
+}
+
+// hasOnlyFailures matches {"success":[],"failed":[{...}]}, as Home Assistant answers.
+func hasOnlyFailures(v lenientValue) bool {
+	failed, _ := v.get("failed")
+	succeeded, _ := v.get("success", "succeeded", "successful")
+	return len(failed.vals) > 0 && succeeded.kind == arrayValue && succeeded.isEmpty()
 }
 
 // isFailureCode matches {"code":40012,"msg":"...","data":null}. In this form, which is common in Chinese APIs, the

@@ -146,6 +146,11 @@ func (s *step) identity() uint64 {
 	return s.memo.identity
 }
 
+func (s *step) isNote() bool {
+	s.toolCall() // sets memo.traits
+	return s.memo.traits.isNote
+}
+
 func (s *step) isEdit() bool {
 	s.toolCall() // sets memo.traits
 	return s.memo.traits.isEdit
@@ -201,7 +206,8 @@ func (s *step) judgement() Judgement {
 	case v.Outcome != Refusal:
 		s.memo.waited = call.purpose == purposeWait || call.shell.waits
 	}
-	s.memo.isFinal = (v.Outcome == OK || s.memo.traits.isRepeatable && v.Outcome == Error) && call.reportsEnd(text)
+	s.memo.isFinal = (v.Outcome == OK || s.memo.traits.isRepeatable && v.Outcome == Error) && call.reportsEnd(text) ||
+		v.Outcome == OK && call.showsFailedLog(text)
 	s.memo.traits.isRepeatable = s.memo.traits.isRepeatable && !s.memo.isFinal || v.Outcome == OK && (call.isBenchmark() || compiledPhrases().isUnfinished(s.call.result.text))
 	return v
 }
@@ -217,6 +223,19 @@ func (c *toolCall) reportsEnd(text string) bool {
 		}
 	}
 	return (c.shell.waits || c.shell.polls) && (isExceptionLine(text[strings.LastIndexByte(text, '\n')+1:]) || containsAny(text, c.phrases.lists["ended-anywhere"]...))
+}
+
+// showsFailedLog reports whether a command that waits or polls succeeded, but printed a failure.
+func (c *toolCall) showsFailedLog(text string) bool {
+	if !c.shell.waits && !c.shell.polls {
+		return false
+	}
+	body := c.phrases.unframe(text).body
+	if _, failed := c.phrases.outputFailureRule(body); failed {
+		return true
+	}
+	lines := strings.Split(strings.TrimSpace(body), "\n")
+	return slices.ContainsFunc(lines[max(len(lines)-lastLines, 0):], func(line string) bool { return containsAny(line, " FATAL ", " CRITICAL ", "[FATAL]") })
 }
 
 // mayChangeResults reports whether later results may differ because of this step. That is possible if the step had a

@@ -14,6 +14,9 @@ import (
 const (
 	minSameMessages = 5  // failures with the same message
 	minSameScreens  = 6  // successes with the same result
+	minSameTasks    = 3  // equal tasks for a sub-agent, whatever the answers are
+	minTask         = 40 // bytes
+	minSameNotes    = 5  // equal notes or plans with nothing in between
 	minSameFinal    = 5  // equal results that say that a task has ended
 	minKnownResults = 6  // consecutive answers that bring only known results
 	maxStuckSteps   = 40 // steps searched
@@ -30,7 +33,46 @@ func hasSameFailures(steps func(int) *step) bool {
 	if newest.isTransient() {
 		minCount++
 	}
+	if newest.toolCall().verificationKind() == "test" && hasRecentEdit(steps) {
+		return false
+	}
 	return hasMatchingResults(steps, minCount, func(s *step) bool { return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() })
+}
+
+// hasRecentEdit reports whether one of the last minSameMessages steps was an edit. A test can fail in the same way
+// after an edit that is one of several necessary edits.
+func hasRecentEdit(steps func(int) *step) bool {
+	for i := range minSameMessages {
+		if s := steps(i); s != nil && !s.isUser && s.isEdit() {
+			return true
+		}
+	}
+	return false
+}
+
+// repeatsTask reports whether the newest call gives a sub-agent the same task for the third time. The answers may
+// differ, because a model words each answer differently.
+func repeatsTask(steps func(int) *step) bool {
+	newest := steps(0)
+	call := newest.toolCall()
+	task, _ := call.args.get("prompt", "instructions", "task", "question")
+	if !call.nameHas("delegate", "task", "agent", "subagent", "coworker") || len(task.raw) < minTask {
+		return false
+	}
+	count, batch := 1, newest.batch
+	for i := 1; i < maxStuckSteps; i++ {
+		s := steps(i)
+		switch {
+		case s == nil || s.isUser || s.hasWarning || !sameTool(newest, s) && s.mayChangeResults():
+			return false
+		case s.batch != batch && sameCall(newest, s):
+			batch = s.batch
+			if count++; count == minSameTasks {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hasSameAnswers reports whether the last minSameScreens results of the newest call's tool are the same, even if the
@@ -69,6 +111,21 @@ func repeatsFinalResult(steps func(int) *step) bool {
 		}
 	}
 	return false
+}
+
+// repeatsNote reports whether the last minSameNotes answers only wrote the same note or plan again.
+func repeatsNote(steps func(int) *step) bool {
+	const minPlan = 80 // bytes; a shorter note is a thought
+	if len(steps(0).call.result.args) < minPlan {
+		return false
+	}
+	for i := range minSameNotes {
+		s := steps(i)
+		if s == nil || s.isUser || s.hasWarning || !s.isNote() || i > 0 && (s.batch == steps(i-1).batch || !sameCall(steps(0), s)) {
+			return false
+		}
+	}
+	return true
 }
 
 // hasMatchingResults reports whether matches returns true for the results in the newest minCount answers that call the

@@ -138,6 +138,17 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	refuse, waited := call("game", `{"command":"jump"}`, refused), call("wait", `{"seconds":3}`, "waited")
 	sameRoom := parallel(call("game", `{"command":"stay"}`, "Study\nA key lies here."))
 	edited := call("edit", `{"path":"b.c","old_str":"a","new_str":"b"}`, "The file b.c has been updated.")
+	var deadLogs, testsAfterEdits []testStep
+	for i := range 5 {
+		deadLogs = append(deadLogs, bash(fmt.Sprintf("sleep %d; tail -3 index.log", 60+60*i), "11:02:13 INFO slice 1\n11:02:58 FATAL aborting\nindex.sh: exit 2"))
+		testsAfterEdits = append(testsAfterEdits, call("edit", fmt.Sprintf(`{"path":"a.go","old_str":"x%d","new_str":"y"}`, i), "The file a.go has been updated."),
+			bash("go test ./a", "--- FAIL: TestCart\n    a_test.go:7: got 1, want 2\nFAIL\n\nCommand exited with code 1"))
+	}
+	task := func(words, answer string) testStep {
+		return call("delegate", jsonArgs("instructions", "Read every report in the folder and list the dates."+words), answer)
+	}
+	tasks := []testStep{task("", "I cannot open the folder."), task(" Be thorough.", "There is no tool for the folder."), task("", "No report could be read."), task("", "The folder is out of reach.")}
+	plan := call("todowrite", `{"todos":[{"content":"read the scripts","status":"in_progress"},{"content":"write the units","status":"pending"}]}`, "ok")
 	polls := make([]testStep, 0, 5)
 	for i, command := range []string{"kubectl -n shop get pods", "sleep 20; kubectl get pods -n shop", "sleep 30 && kubectl -n shop get pods", "kubectl get pods -n shop", "sleep 60; kubectl -n shop get pods"} {
 		polls = append(polls, bash(command, fmt.Sprintf("NAME        READY   STATUS             AGE\nweb-x2kqp   0/1     ImagePullBackOff   %ds\n\n[exit code 0]", 20+40*i)))
@@ -216,6 +227,13 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"mails to two people":                    {mailSteps(2), true},
 		"an ended task, polled in five ways":     {polls[:5], true},
 		"an ended task, polled in four ways":     {polls[:4], false},
+		"a log that ends with a fatal error":     {deadLogs, true},
+		"a sub-agent with the same task":         {tasks, true},
+		"two sub-agents with the same task":      {tasks[:3], false},
+		"the same task after an edit":            {insertBeforeLast(tasks, edited), false},
+		"the same plan five times":               {repeatSteps(5, plan), true},
+		"the same plan four times":               {repeatSteps(4, plan), false},
+		"the same failed test after five edits":  {testsAfterEdits, false},
 		"an ended task, polled after a change":   {insertBeforeLast(polls[:5], bash("kubectl -n shop apply -f web.yaml", "configured")), false},
 	} {
 		t.Run(name, func(t *testing.T) {

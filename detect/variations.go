@@ -21,10 +21,13 @@ const (
 // have changed results. All calls in one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
-	if newest.judgement().Outcome != Error || !failsOften(steps) || newest.isTransient() {
+	if newest.judgement().Outcome != Error || !failsOften(steps) {
 		return false
 	}
-	count, batch := 1, newest.batch
+	count, batch, minCount := 1, newest.batch, minSameFailures
+	if newest.isTransient() {
+		minCount++
+	}
 	for i := 1; i < maxVariationSteps; i++ {
 		s := steps(i)
 		switch {
@@ -37,7 +40,7 @@ func failsInVariations(steps func(int) *step) bool {
 			return false
 		case s.batch != batch:
 			batch = s.batch
-			if count++; count == minSameFailures {
+			if count++; count == minCount {
 				return true
 			}
 		}
