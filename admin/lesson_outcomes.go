@@ -17,7 +17,9 @@ import (
 func outcomeTable(f frame, r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Outcomes))
 	for i := range r.Outcomes {
-		effects[i] = outcomeEffect(&r.Outcomes[i])
+		if !r.Outcomes[i].IsVague() {
+			effects[i] = outcomeEffect(&r.Outcomes[i])
+		}
 	}
 	a := fitAxis(effects, nil, 0)
 	rows := make(g.Group, len(r.Outcomes))
@@ -30,7 +32,10 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 			tone = "bad"
 		}
 		label := x.Name + ": no effect yet"
-		if x.Effect != nil {
+		switch {
+		case x.IsVague():
+			label = x.Name + ": " + report.TooWide
+		case x.Effect != nil:
 			label = x.Name + ": " + strings.ReplaceAll(x.Interval(), "-", "−")
 		}
 		rows[i] = h.Tr(

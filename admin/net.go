@@ -69,7 +69,7 @@ func (n netResult) html(f frame) g.Node {
 	gained, between := missing, ""
 	tone := n.effect.tone()
 	if n.effect != nil {
-		e, sessions := n.effect, float64(n.sessions)
+		e, sessions := effect{n.effect.size, max(n.effect.lo, -1), min(n.effect.hi, 1)}, float64(n.sessions) // a session gains or loses at most 1
 		gained, between = signedText(e.size*sessions), signedText(e.lo*sessions)+" to "+signedText(e.hi*sessions)
 		value, note = gained+" sessions", between+", with 95% confidence"
 		if priced {

@@ -29,10 +29,11 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 		"fractional gain in sessions": {new(0.269), 0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
 			`+53.8 of <a`, "× 2.00", "+107.60\u00a0USD",
 		}},
-		"no model price":      {new(0.05), 0, Prices{SuccessValue: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
-		"no prices":           {new(0.05), 0, Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
-		"tokens below a cent": {nil, 0, Prices{Models: price.Flat(0.0005, 0), Currency: "USD"}, []string{"−0.0020\u00a0USD"}},
-		"no effect yet":       {nil, 0, Prices{Models: price.Flat(2, 0), SuccessValue: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
+		"no model price":                         {new(0.05), 0, Prices{SuccessValue: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
+		"no prices":                              {new(0.05), 0, Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
+		"interval beyond the number of sessions": {new(0.05), -1.46, Prices{}, []string{"−200 to +20, with 95% confidence"}},
+		"tokens below a cent":                    {nil, 0, Prices{Models: price.Flat(0.0005, 0), Currency: "USD"}, []string{"−0.0020\u00a0USD"}},
+		"no effect yet":                          {nil, 0, Prices{Models: price.Flat(2, 0), SuccessValue: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(o *Options) { o.Program.Prices = func() Prices { return tc.prices } })

@@ -40,8 +40,8 @@ func TestOverviewListsOpenTasks(t *testing.T) {
 		bad      bool     // whether the figure Store is marked as bad
 		wantText []string // a leading ! means that the page must not contain the text
 	}{
-		"no open task":        {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"Nothing to do", "!Needs a person"}},
-		"one harmful lesson":  {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h does harm</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">poor sessions</a>`, "!Nothing to do: there is no fault"}},
+		"no open task":        {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"Nothing urgent", "!Needs a person"}},
+		"one harmful lesson":  {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h does harm</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">poor sessions</a>`, "!Nothing urgent: there is no fault"}},
 		"two harmful lessons": {[]report.Row{harmful, harmful2}, 0, false, []string{">2 active lessons do harm<"}},
 		"one invalid lesson":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!lessons harm"}},
 		"two invalid lessons": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},
@@ -140,7 +140,7 @@ func TestOverviewShowsWeeklyGains(t *testing.T) {
 func TestPagesWithoutRowsShowReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
 		checkPage(t, target, mainText(t, target, func(source *wordSource, _ *admin.Options) { source.fail = true }),
-			"The report cannot be read", "!The random assignment deviates", "!No lesson has matched", "!Nothing to do: there is no fault", "!proven helps")
+			"The report cannot be read", "!The random assignment deviates", "!No lesson has matched", "!Nothing urgent: there is no fault", "!proven helps")
 	}
 	checkPage(t, "no lessons", mainText(t, "/lessons", func(source *wordSource, _ *admin.Options) { source.report.Lessons = nil }), "No lesson has matched yet")
 	for n, want := range map[int]string{1: "There is 1 lesson. ", 2: "There are 2 lessons. "} {

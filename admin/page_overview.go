@@ -242,7 +242,7 @@ func (v *overviewView) taskList(f frame) g.Node {
 		)
 	}
 	return g.If(f.page.Problem == "", h.P(h.Class("rested"), g.Text(
-		"Nothing to do: there is no fault, no harmful lesson, and no lesson that waits for approval.")))
+		"Nothing urgent: there is no fault, no harmful lesson, and no lesson that waits for approval.")))
 }
 
 // effects returns the lessons table and the charts for all lessons together.

@@ -302,10 +302,30 @@ func (r *Row) guardrailFindings(guardrails []string) string {
 // Sentence describes an outcome in one line.
 func (o *Outcome) Sentence() string {
 	s := fmt.Sprintf("%s %s", o.Name, o.Verdict)
-	if o.Effect != nil {
+	switch {
+	case o.Effect == nil:
+	case o.IsVague():
+		s += ": " + TooWide
+	default:
 		s += ": " + o.Interval()
 	}
 	return s + " (" + o.Amounts() + ")"
+}
+
+// TooWide is shown instead of a vague effect.
+const TooWide = "the interval is still too wide"
+
+// IsVague reports whether the interval includes 0 and is so wide that the effect says nothing: a change by a factor of
+// four, 100 points or ten failed calls. After few picks, such an effect can contradict the means.
+func (o *Outcome) IsVague() bool {
+	const maxShare, maxPercent = 1, 300
+	if o.Effect == nil || *o.Lo > 0 || *o.Hi < 0 {
+		return false
+	}
+	if o.Unit == unitPercent {
+		return *o.Hi >= maxPercent
+	}
+	return *o.Hi-*o.Lo >= maxShare
 }
 
 // Amounts states the mean with and without the lesson, and the number of picks.

@@ -241,3 +241,29 @@ func TestNeededOutcomePicksSufficeForFinding(t *testing.T) {
 		t.Error("outcomes without a finding: got none, want at least one")
 	}
 }
+
+func TestVagueOutcomeHasNoFigures(t *testing.T) {
+	t.Parallel()
+	outcome := func(unit string, effect, lo, hi float64) *report.Outcome {
+		return &report.Outcome{Name: "turns", Verdict: report.NotProven, Unit: unit, Effect: &effect, Lo: &lo, Hi: &hi}
+	}
+	for _, tc := range []struct {
+		outcome *report.Outcome
+		vague   bool
+	}{
+		{outcome("percent", -93, -100, 14669), true},
+		{outcome("percent", 40, -20, 120), false},
+		{outcome("percent", 500, 310, 900), false},
+		{outcome("share", 0.1, -0.4, 0.7), true},
+		{outcome("share", 0.1, -0.2, 0.4), false},
+		{outcome("errors/10", -0.06, -0.6, 0.5), true},
+		{&report.Outcome{Name: "turns", Verdict: report.NotProven, Unit: "percent"}, false},
+	} {
+		if got := tc.outcome.IsVague(); got != tc.vague {
+			t.Errorf("%s outcome with effect %v: IsVague = %v, want %v", tc.outcome.Unit, tc.outcome.Effect, got, tc.vague)
+		}
+		if got := strings.Contains(tc.outcome.Sentence(), report.TooWide); got != tc.vague {
+			t.Errorf("Sentence() = %q, want %q in it: %v", tc.outcome.Sentence(), report.TooWide, tc.vague)
+		}
+	}
+}

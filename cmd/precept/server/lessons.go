@@ -108,7 +108,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 
 func (l *library) warnIfMissing() {
 	if _, err := os.Stat(l.source); errors.Is(err, fs.ErrNotExist) {
-		l.log.Warn("the lesson directory does not exist; create the directory, or correct the lessons key", "lessons", l.source)
+		l.log.Warn("the lesson directory does not exist; create the directory (`precept init --starter` writes starter lessons), or correct the lessons key", "lessons", l.source)
 	}
 }
 

@@ -132,6 +132,9 @@ func (s *Server) announce(ctx context.Context, dataURL, adminURL string) {
 	if !s.showsLinks && s.options.OnReady == nil && s.cfg.Log.Format != "json" {
 		fmt.Fprintf(s.options.Console, "dashboard: %s (`precept dashboard` prints the login link)\n", s.dashboardURL(adminURL))
 	}
+	if s.cfg.Tenancy != "keys" && !isLoopback(s.cfg.Listen) {
+		s.log.Warn("other machines can post feedback and lessons without a key; set tenancy to keys, or let only trusted clients reach the data listener", "listen", s.cfg.Listen)
+	}
 	if s.options.OnReady == nil {
 		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", dataURL, "admin", adminURL)
 	}
