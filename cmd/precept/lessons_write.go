@@ -66,10 +66,11 @@ func (inv *invocation) lessonsNewCommand() *cobra.Command {
 			return err
 		}
 		l = r.Lesson
-		return printResult(inv.stdout,
-			asJSON, stateResult{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug,
-			l.State, l.Path,
-		)
+		text := "%s is %s now: %s"
+		if l.State == lesson.Candidate {
+			text += "; `precept lessons approve %[1]s` puts the lesson to use"
+		}
+		return printResult(inv.stdout, asJSON, stateResult{l.Slug, l.State, l.ContentHash, l.Path}, text, l.Slug, l.State, l.Path)
 	})
 }
 

@@ -276,7 +276,7 @@ func fileFindings(l *Lesson) []Finding {
 	}
 	if strings.TrimSpace(l.Advice) == "" {
 		out = append(out, newFinding(l, Warning, codeNoAdvice, "",
-			"there is no section %q, so only the title is shown; add the section", l.Form.adviceSection()))
+			"the section %q is missing or empty, so only the title is shown; write the advice", l.Form.adviceSection()))
 	}
 	return out
 }

@@ -160,6 +160,9 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if !l.State.IsActive() {
 		add("the lesson is %s; only lessons in the states active, trial, caution and benched fire", l.State)
+		if l.State == Candidate || l.State == Quarantined {
+			add("put the lesson to use with `precept lessons approve %s`", l.Slug)
+		}
 	}
 	if l.ExpiredAt(q.query.Now) {
 		add("the lesson expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))

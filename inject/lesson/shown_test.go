@@ -279,7 +279,7 @@ func TestCheckLessonReportsConflictsWithBook(t *testing.T) {
 		"supersedes itself":            {newLesson("fourth", "mixed", "fourth"), []string{"fourth.md: error: lesson_invalid: supersedes: the lesson supersedes itself"}},
 		"supersedes an unknown lesson": {newLesson("fourth", "mixed", "third", "fifth"), []string{`fourth.md: error: supersedes_missing: supersedes[1]: there is no lesson "fifth"`}},
 		"used slug":                    {func() *lesson.Lesson { l := newLesson("third", "mixed"); l.Path = "x/third.md"; return l }(), []string{"x/third.md: error: slug_collision: slug: the slug is already taken by third.md"}},
-		"no advice":                    {func() *lesson.Lesson { l := newLesson("fourth", "mixed"); l.Advice = " "; return l }(), []string{"fourth.md: warning: no_advice: there is no section"}},
+		"no advice":                    {func() *lesson.Lesson { l := newLesson("fourth", "mixed"); l.Advice = " "; return l }(), []string{"fourth.md: warning: no_advice: the section"}},
 	} {
 		found := lesson.Checker{}.CheckLesson(tc.l, book)
 		if len(found) != len(tc.want) {
