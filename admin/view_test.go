@@ -25,7 +25,7 @@ func TestOverviewShowsLessonsWithEffectsAndAdvice(t *testing.T) {
 		t.Error("overview outside the demo: got a true effect, want none")
 	}
 	if strings.Index(page, ">helpful<") > strings.Index(page, ">harmful<") || strings.Index(page, ">harmful<") > strings.Index(page, ">no-data-yet<") {
-		t.Error("rows of the overview: got another order than by effect, want the largest effect first and unknown effects last")
+		t.Error("rows of the overview: got a different order, want the largest effect first and unknown effects last")
 	}
 	for _, forbidden := range []string{" style=", " onclick", "<style", "javascript:", "http://", "https://"} {
 		if strings.Contains(page, forbidden) {

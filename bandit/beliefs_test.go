@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// A leaning lesson is a lesson that probably helps, and is therefore withheld less often. The field n1 is the number of
-// injected sessions, s1 the sum of their residuals (reward minus expected reward), and nu the number of matches without
-// a pick.
+// A leaning lesson is a lesson that probably helps, and is therefore withheld less often. In the deltas, n1 is the
+// number of injected sessions, s1 is the sum of their residuals (reward minus expected reward), and nu is the number of
+// matches for which the lesson was not picked.
 func TestLeaningNeedsPositiveBeliefAnd50Picks(t *testing.T) {
 	for _, tc := range []struct {
 		picks    int
@@ -79,7 +79,7 @@ func TestPosteriorFromCountersIgnoresOrder(t *testing.T) {
 		addDay(mixed, 3, 100, 0.1-0.2*float64(i%2))
 	}
 	if a, b := turned.Posterior(lessonA), mixed.Posterior(lessonA); a.Mean > b.Mean-0.01 {
-		t.Fatalf("mean: got %v after residuals that became negative, and %v after residuals that alternate, want a mean that is at least 0.01 lower after the former", a.Mean, b.Mean)
+		t.Fatalf("mean: got %v (residuals turned negative) and %v (residuals alternate), want the first lower by at least 0.01", a.Mean, b.Mean)
 	}
 	want := mixed.PosteriorFromCounters(lessonA)
 	if got := turned.PosteriorFromCounters(lessonA); got != want {

@@ -21,7 +21,7 @@ func newOpenSession(t interface{ Fatal(...any) }, c *bandit.Chooser, n int) *tri
 }
 
 // A provisional reward (of a session that is still open) affects the chooser, but not the report. Dropping the reward
-// restores the state from before.
+// restores the previous state.
 func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()

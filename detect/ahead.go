@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Because of these bounds, the lines that wait for inspection need less memory than one long transcript.
+// These limits keep the memory for queued lines below that of one long transcript.
 const (
 	maxInspectors     = 8
 	maxConcurrentLine = 1 << 20 // bytes; the goroutine that calls add inspects longer lines itself

@@ -248,7 +248,7 @@ const minStemWord = 4 // bytes
 
 func stem(w string) string { return cutText(w, 5) }
 
-// answerWords returns the words of a text in lower case. Each character of a script without blanks and each symbol for
+// answerWords returns the words of a text in lower case. Each character of a script without spaces and each symbol for
 // success or failure is a word.
 func answerWords(text string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {

@@ -12,7 +12,7 @@ import (
 
 // Each line in phrases.tsv and calls.tsv has a class, a language, a phrase and a test case, separated by tabs. The
 // class is the name of a list of phrases. Without the phrase, the test case would be judged differently. A phrase that
-// begins or ends with a blank is in double quotes.
+// begins or ends with a space is in double quotes.
 var (
 	//go:embed phrases.tsv
 	phrasesText string
@@ -57,7 +57,7 @@ type phrases struct {
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
-	missing                       prefixes // phrases that can be inside a message; stored without the leading blank
+	missing                       prefixes // phrases that can be inside a message; stored without the leading space
 }
 
 // linePhrases are the phrases for phrases.gradeLine.

@@ -200,7 +200,7 @@ func withoutPhrase(all *phrases, list []listLine, i int) *phrases {
 	return &reduced
 }
 
-// The phrases in lines 1 and 2 are unneeded, because both test cases contain both phrases. Line 3 is unneeded, because
+// The phrases on lines 1 and 2 are unneeded, because both test cases contain both phrases. Line 3 is unneeded, because
 // a phrase with class praise decides the test case.
 func TestUnneededPhrasesAreFound(t *testing.T) {
 	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+

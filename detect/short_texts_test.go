@@ -61,11 +61,11 @@ func TestClassifyHandlesEdgeCases(t *testing.T) {
 		},
 		{"an open bracket with a line number", "bash", shell, "l .(1:error 0", 0, detect.Error, ""},
 		{
-			"a page title in line 12", "order", `{}`,
+			"a page title on line 12", "order", `{}`,
 			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n# Error 404", 0, detect.Error, "page:",
 		},
 		{
-			"a page title in line 13", "order", `{}`,
+			"a page title on line 13", "order", `{}`,
 			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404", 0, detect.OK, "",
 		},
 		{"a second-level heading", "order", `{}`, "## Error 404", 0, detect.Error, "page:"},

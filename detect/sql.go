@@ -22,7 +22,7 @@ func isSQL(key, text string) bool {
 	return false
 }
 
-// canonicalSQL returns an SQL statement with single blanks, without the final semicolon, and, outside quotes, in lower
+// canonicalSQL returns an SQL statement with single spaces, without the final semicolon, and, outside quotes, in lower
 // case.
 func canonicalSQL(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
@@ -54,7 +54,7 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the names without capital letters in a statement. They do not depend on blanks or on the case of
+// sqlNames returns the names without capital letters in a statement. They do not depend on spaces or on the case of
 // keywords.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {

@@ -134,7 +134,7 @@ func isLetterAt(s string, i int) bool {
 	return c >= 'a' && c <= 'z' || isDigit(c) || c == '\'' || c == '_' || c >= 0x80
 }
 
-// fold returns a text in lower case, with single blanks, ASCII apostrophes and ASCII quotes.
+// fold returns a text in lower case, with single spaces, ASCII apostrophes and ASCII quotes.
 func fold(s string) string {
 	s = strings.ToLower(s)
 	if strings.Contains(s, "\xe2\x80") { // the first two bytes of all four quotes

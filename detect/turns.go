@@ -271,7 +271,7 @@ func blames(turn *userText) bool {
 	return turn.hasPhrase("you got", "you have got", "you've got", "you used", "you put", "you picked", "you chose", "you took", "you wrote", "you booked", "you sent")
 }
 
-// comparesAlternatives matches "tabs, not blanks".
+// comparesAlternatives matches "tabs, not spaces".
 func comparesAlternatives(turn *userText) bool {
 	const maxWords = 10
 	_, rest, ok := strings.Cut(turn.text, ", not ")
@@ -306,7 +306,7 @@ func begins(opening string, phrases, exceptions []string) bool {
 }
 
 // asksForAnotherWay reports whether the user wants a different result. The phrases in the "another-way-anywhere" list
-// also match inside words, because they are in languages without blanks between words, such as Chinese.
+// also match inside words, because they are in languages without spaces between words, such as Chinese.
 func (p *phrases) asksForAnotherWay(turn *userText) bool {
 	const maxDemand = 120 // a longer text with such a phrase usually describes new work
 	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
@@ -350,7 +350,7 @@ func (p *phrases) agrees(opening string) bool {
 // very short turn, or in a short answer to a question.
 func (p *phrases) judgeAgreement(opening string, turn *userText, previous string) (Feeling, string) {
 	yes := startsWithPhrase(opening, p.lists["yes"]...)
-	count := max(len(strings.Fields(turn.text)), len(turn.text)/10) // some scripts have no blanks
+	count := max(len(strings.Fields(turn.text)), len(turn.text)/10) // some scripts have no spaces
 	switch {
 	case turn.hasPhrase(p.lists["contrast"]...) && p.asksForAnotherWay(turn), p.asksForTweak(turn),
 		objects(opening) && !p.asksPermission(previous):

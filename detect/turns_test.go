@@ -131,7 +131,7 @@ func TestClassifyTurnReturnsTheFeeling(t *testing.T) {
 	}
 }
 
-// A long message is a task or a document. Only its first words can be an opinion.
+// A long message is a task or a document. Only its first words can express an opinion.
 func TestLongTurnsAreJudgedByTheirFirstWords(t *testing.T) {
 	rules := strings.Repeat("Each invoice has a number, a date and a list of items. ", 8) +
 		"Totals should be sums of the items rather than typed numbers. Stop if the import fails with an error."
@@ -161,7 +161,7 @@ func TestClassifyTurnReadsSyntheticTurns(t *testing.T) {
 	} {
 		rule, synthetic := detect.SyntheticRule(text)
 		if got := detect.ClassifyTurn(text, text, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
-			t.Errorf("%q: SyntheticRule = %q, %v, ClassifyTurn = %+v, want true, and a neutral turn with the same rule", text, rule, synthetic, got)
+			t.Errorf("%q: SyntheticRule = %q, %v; ClassifyTurn = %+v; want a synthetic, neutral turn, and the same rule from both functions", text, rule, synthetic, got)
 		}
 	}
 	if got := detect.ClassifyTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
@@ -220,7 +220,7 @@ func TestHarnessAndCustomerTurnsAreClassified(t *testing.T) {
 	}
 }
 
-// After an offer, words such as "instead of" make a choice. After finished work, the same words are a correction.
+// After an offer, words such as "instead of" express a choice. After finished work, the same words are a correction.
 func TestChoiceIsNeutralOnlyAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."

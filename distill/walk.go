@@ -13,9 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// rowDigest returns a digest that changes whenever a turn of the session is stored, or the session's close. The time of
-// the newest request would not be enough, because a replica may store the row before the upstream responds, and once
-// more with the exchange.
+// rowDigest returns a digest that changes whenever a turn of the session, or its close, is stored. The time of the
+// newest request would not be enough, because a replica may store the row before the upstream responds, and store it
+// again with the complete exchange.
 func rowDigest(r *session.Row, a *session.SettledState) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
@@ -94,7 +94,7 @@ func (w *tenantDistiller) readContent(ctx context.Context, q *question) error {
 	if err != nil {
 		return err
 	}
-	if len(s.Content.Exchanges) == 0 { // the session is a run or opted out
+	if len(s.Content.Exchanges) == 0 { // the session stands for a whole run, or is opted out
 		if !q.counted {
 			w.summary.Read--
 		}

@@ -91,7 +91,7 @@ func newUpstream(t testing.TB, reply http.HandlerFunc) *upstream {
 	return u
 }
 
-// upstreamAt returns an upstream for a server that does not record requests.
+// upstreamAt wraps the server at url in an upstream that does not record the requests.
 func upstreamAt(url string) *upstream { return &upstream{Server: &httptest.Server{URL: url}} }
 
 func (u *upstream) lastRequest(t *testing.T) receivedRequest {

@@ -75,8 +75,8 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	return stubsWritten
 }
 
-// appendToOutbox writes pending to the outbox. It drops and counts exchanges that do not encode or do not fit into the
-// outbox. The caller holds mu.
+// appendToOutbox writes pending to the outbox. It drops and counts exchanges that cannot be encoded or do not fit into
+// the outbox. The caller holds mu.
 func (h *handoff) appendToOutbox() error {
 	if h.outbox == nil {
 		return nil

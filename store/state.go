@@ -23,10 +23,10 @@ type sharedDeps struct {
 type state struct {
 	delivered         atomic.Int64 // number of the newest flush (recorder run) in the backend
 	durable           atomic.Int64 // number of the newest flush in the outbox
-	lagging           atomic.Bool  // rows only in the outbox must be read back
+	lagging           atomic.Bool  // some rows exist only in the outbox and must be read back
 	lookupsMayMiss    atomic.Bool  // look-ups can miss sessions with rows only in the outbox
 	heldBytes         atomic.Int64 // bytes of exchanges in the inbox and in batches
-	oldestUndelivered atomic.Int64 // end of the oldest undelivered exchange or post, Unix microseconds; 0 means none
+	oldestUndelivered atomic.Int64 // end of the oldest undelivered exchange or feedback, Unix microseconds; 0: none
 	outboxBytes       atomic.Int64
 	mustReread        atomic.Bool // the outbox was damaged, so all undelivered rows must be read again
 	backendDown       atomic.Bool // the last write to the backend failed
@@ -52,8 +52,8 @@ func (s *state) recordAppend(full bool) {
 	}
 }
 
-// progress returns the numbers of the newest stored flushes. While the backend answers, a flush must be in the backend,
-// because look-ups read only the backend. While the backend is down, the outbox suffices.
+// progress returns the numbers of the newest stored flushes. While the backend is up, a flush counts as stored only
+// when it is in the backend, because look-ups read only the backend. While the backend is down, the outbox suffices.
 func (s *state) progress() progress {
 	p := progress{delivered: s.delivered.Load()}
 	if s.backendDown.Load() {
@@ -78,7 +78,7 @@ type Metrics struct {
 	OptedOut        atomic.Int64  // exchanges that opted out
 	DroppedFull     atomic.Int64  // the queue or the memory for exchanges was full
 	CopiesCut       atomic.Int64  // reply copies cut because of limits.capture_total_bytes; the exchanges are kept
-	DroppedBad      atomic.Int64  // the exchange does not encode, or a step panicked
+	DroppedBad      atomic.Int64  // the exchange cannot be encoded, or a step panicked
 	DroppedQuota    atomic.Int64  // the outbox had reached limits.outbox_bytes
 	DroppedTenant   atomic.Int64  // the tenant's rows in the outbox had reached limits.tenant_bytes
 	DroppedReadOnly atomic.Int64  // the data directory is not writable
@@ -101,7 +101,7 @@ type SignalMetrics struct {
 // The reasons for dropped exchanges, in metrics and in Account.
 const (
 	droppedFull     = "full"      // the queue or the memory for exchanges was full
-	droppedBad      = "bad"       // does not encode, or the backend always refuses it
+	droppedBad      = "bad"       // cannot be encoded, or the backend always refuses it
 	droppedReadOnly = "read_only" // the data directory is not writable
 	droppedQuota    = "quota"     // the outbox had reached limits.outbox_bytes
 	droppedTenant   = "tenant"    // the tenant's rows in the outbox had reached limits.tenant_bytes

@@ -9,7 +9,7 @@ import (
 )
 
 // closedPick returns a closed session with one pick and the given number of errors after the pick. The surrogate
-// predicts the reward from outcomes (here only from errors), and weight is its weight.
+// predicts the reward from outcomes (here only from errors), and weight is the surrogate's weight in the estimate.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	w := trial.Measurement{Outcomes: trial.NewOutcomeSet(trial.Errors), Weight: weight}
 	w.Centres[trial.Errors] = 0.2
@@ -36,7 +36,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	}
 	c.Add(trial.Negate(a.Contribution(1, 2)))
 	if s := c.Surrogate("in@1"); s != before {
-		t.Errorf("sums after the late reward is subtracted = %+v, want the sums from before: %+v", s, before)
+		t.Errorf("sums after subtracting the late reward = %+v, want the original sums %+v", s, before)
 	}
 	a.RewardAtClose = &trial.RewardAtClose{Y: 0, Tier: 2}
 	c.Add(a.Contribution(0, 2))
@@ -103,7 +103,7 @@ func TestEstimateFromAllSessionsMatchesFormula(t *testing.T) {
 	}
 }
 
-// A session that an earlier release closed lacks the sums that the current release has added.
+// A session that was closed by an earlier release lacks the sums that are new in the current release.
 func TestEarlierReleaseSessionHasNoNewSums(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(injected, 3, 0.5)

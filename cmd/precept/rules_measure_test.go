@@ -98,6 +98,14 @@ func TestProposeRemovesSectionsBelowMargin(t *testing.T) {
 	}
 }
 
+func TestDemoResultOmitsExplanationOfRule(t *testing.T) {
+	row := report.Row{Verdict: report.Unproven, Effect: new(0.0), Lo: new(-0.02), Hi: new(0.02)}
+	rule, _ := removalRule(&row, 0.05)
+	if got := resultText(&row, rule); got != "removed: non-inferior" {
+		t.Errorf("resultText(%q) = %q, want \"removed: non-inferior\"", rule, got)
+	}
+}
+
 // The measurement must begin at Redis' time, although the clock of the machine that registers it is two hours ahead.
 func TestMeasurementInRedisBeginsAtRedisTime(t *testing.T) {
 	tools := &server.Tools{Now: time.Now}

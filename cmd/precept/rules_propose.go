@@ -200,7 +200,7 @@ func removalRule(r *report.Row, margin float64) (rule, reason string) {
 	}
 	_, _, hi := effectInterval(r)
 	if hi != nil && *hi < margin {
-		return fmt.Sprintf("non-inferior: leaving the section out costs less than %.1f points", 100*margin), ""
+		return fmt.Sprintf("non-inferior (leaving the section out costs less than %.1f points)", 100*margin), ""
 	}
 	if hi == nil {
 		return "", fmt.Sprintf("too few sessions: %d with the section, %d without it", r.NInjected, r.NWithheld)

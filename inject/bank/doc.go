@@ -1,5 +1,5 @@
 // Package bank writes lessons into a bank: a directory or a fleet's Redis. A Bank checks the lessons; a Storage
-// (Directory here, redis.Bank in store/redis) stores the texts. Package banktest tests storages.
+// (Directory here, redis.Bank in store/redis) stores the texts. Package banktest tests each Storage.
 //
 // A program's lesson is checked, and its claims about counts, state and approval are dropped. The lesson is quarantined
 // until a person approves it with Act. Only a lesson that an agent wrote for itself alone can be active without

@@ -67,7 +67,7 @@ func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, 
 		return c, r, err
 	}
 	if r.Err = q.spend(p.Scope); r.Err != nil {
-		return c, r, nil //nolint:nilerr // the error of the proposal is in the result
+		return c, r, nil //nolint:nilerr // the proposal's error is in the result
 	}
 	r = b.admit(s, &p)
 	c.Log = []lesson.Event{s.proposalEvent(&p, &r)}
@@ -133,7 +133,7 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	}
 	if p.ActivateNow {
 		if len(l.Supersedes) > 0 {
-			return Result{Findings: findings, Err: newRefused(lesson.CodeInvalid, "supersedes", "an agent's own lesson cannot supersede other lessons; remove supersedes")}
+			return Result{Findings: findings, Err: newRefused(lesson.CodeInvalid, "supersedes", "an agent's own lesson cannot supersede other lessons; remove the key \"supersedes\"")}
 		}
 		l.State, l.Approval.By = lesson.Active, "writ.trust: own"
 		l.Approval.ContentHash, l.Approval.At = l.Hash(), s.now
@@ -142,7 +142,8 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	return Result{Lesson: l, Findings: findings, Err: err}
 }
 
-// draft returns the proposed lesson in quarantine, without claims about state, counts and approval.
+// draft returns the proposed lesson as quarantined, and discards any state, counts and approval that the proposal
+// claims.
 func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if p.Source == "" || (p.ActivateNow && p.Scope.Agent == "") {
 		return nil, newRefused(lesson.CodeInternal, "", "a proposal needs a source, and a lesson for one agent needs the agent's name")
@@ -195,7 +196,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	return formatAndParse(l)
 }
 
-// formatAndParse returns the lesson as Parse reads it from the written file, including the derived fields.
+// formatAndParse returns the lesson as Parse would read it back from its file, including the derived fields.
 func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {

@@ -33,7 +33,7 @@ type Contents struct {
 	Version  string           // changes whenever an unarchived text changes
 }
 
-// Change is one change to a storage.
+// Change is one change in a Storage.
 type Change struct {
 	Version string // Contents.Version from which the change was computed
 	Edits   []Edit

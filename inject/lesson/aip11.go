@@ -12,7 +12,7 @@ import (
 // schemaID identifies the AIP-11 specification.
 const schemaID = "learning/v1"
 
-// isUnrelatedFile reports whether a frontmatter has no AIP-11 key, as in a skill or an editor's rules file.
+// isUnrelatedFile reports whether the frontmatter has no AIP-11 key, as in a skill or an editor's rules file.
 func isUnrelatedFile(n *node) bool {
 	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
 }

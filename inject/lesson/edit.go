@@ -42,8 +42,8 @@ func applyField(head string, f field) (string, error) {
 	return head[:frontStart] + strings.Join(ed.lines, eol) + eol + head[frontStart+len(front):], nil
 }
 
-// editor edits a frontmatter. Line numbers count from 1, as in a node. In the methods, stop is the first line after the
-// mapping m.
+// editor edits the frontmatter of a file. Line numbers start at 1, as in node.line. In the methods, stop is the first
+// line after the mapping m.
 type editor struct{ lines []string }
 
 // isLineEditable reports whether each key in a block mapping starts a separate line, so that editor can replace whole
@@ -70,7 +70,8 @@ func (ed *editor) isLineEditable(m *node) bool {
 	return true
 }
 
-// pairEnd returns the first line after pair i in m, without the blank lines and comments before the next key.
+// pairEnd returns the line after the last line of pair i in m. Blank lines and comments before the next key do not
+// belong to the pair.
 func (ed *editor) pairEnd(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
@@ -132,7 +133,7 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// onlyAppends reports whether v only adds items to old. old is a list in block style below the key in line keyLine.
+// onlyAppends reports whether v only adds items to old. old is a list in block style below the key on line keyLine.
 func (ed *editor) onlyAppends(old, v *node, keyLine int) bool {
 	if old.kind != kindList || v.kind != kindList || old.isFlow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
@@ -204,7 +205,7 @@ func isBlock(v *node, keyLine int) bool {
 	return v.kind == kindMap && !v.isFlow && len(v.keys) > 0 && v.keys[0].line > keyLine
 }
 
-// trailingComment returns a line's comment with the blanks before it. It returns "" if the line has a quoted value or a
+// trailingComment returns a line's comment with the spaces before it. It returns "" if the line has a quoted value or a
 // block scalar, because these can contain a #.
 func trailingComment(line string) string {
 	if strings.ContainsAny(line, `"'|>`) {

@@ -12,7 +12,7 @@ func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
 
-// A lesson file is in the AIP-11 format or in gptme's format, and a book can contain both. A * between blanks matches
+// A lesson file is in the AIP-11 format or in gptme's format, and a book can contain both. A * between spaces matches
 // one word in a gptme file, but only a literal * in an AIP-11 file.
 func TestStarMatchesWordOnlyInGptmeFormat(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))

@@ -318,7 +318,7 @@ func TestErrorPatternMatchesSameKindWordings(t *testing.T) {
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
 	if hits := matchError(capturedTraffic(t, enoughSessions), named, other); len(hits) != 0 {
-		t.Errorf("error of another kind than the lesson's kind, dns: matches = %+v, want none", hits)
+		t.Errorf("error whose kind differs from the lesson's kind, dns: matches = %+v, want none", hits)
 	}
 }
 

@@ -143,7 +143,7 @@ func lowerCompatible(s string) string {
 	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(s))), " ")
 }
 
-// unaccented removes accents, and replaces underscores by blanks.
+// unaccented removes accents, and replaces underscores with spaces.
 func unaccented(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -39,7 +39,7 @@ func parsePreventing(t *testing.T) (l, plain *lesson.Lesson) {
 }
 
 // The prevents key lists the errors that a lesson prevents. The content hash does not cover this key, so adding the key
-// keeps an approval valid.
+// does not invalidate an approval.
 func TestShouldPreventMatchesKindsAndPhrases(t *testing.T) {
 	l, plain := parsePreventing(t)
 	if !l.IsAboutError() || plain.IsAboutError() || plain.ContentHash != l.ContentHash {
@@ -75,6 +75,6 @@ func TestStartTrialChecksPlannedOutcome(t *testing.T) {
 		}
 	}
 	if _, err := lesson.ApplyAction(plain, lesson.StartTrial, plan, "ann", start); err == nil || !strings.Contains(err.Error(), "prevents") {
-		t.Errorf("StartTrial with outcome recurrence for a lesson that is not about an error: err = %v, want one that names prevents", err)
+		t.Errorf("StartTrial with outcome recurrence for a lesson that is not about an error: err = %v, want an error that mentions the key \"prevents\"", err)
 	}
 }

@@ -96,7 +96,7 @@ func quoteYAML(s string) string {
 }
 
 // isPlain reports whether a string needs no quotes. The test is conservative: the string must start with a letter and
-// then have only letters, digits, single blanks, and punctuation that has no meaning in YAML.
+// then have only letters, digits, single spaces, and punctuation that has no meaning in YAML.
 func isPlain(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan":

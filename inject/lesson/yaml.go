@@ -92,8 +92,8 @@ func readYAML(src string) (root node, faults ValidationErrors) {
 	return root, c.errs
 }
 
-// exceedsYAMLLimits reports whether a frontmatter exceeds the limits. Characters in quotes count as well, because no
-// lesson comes close to the limits.
+// exceedsYAMLLimits reports whether the frontmatter in src exceeds the limits. Characters in quotes count as well,
+// because no lesson comes close to the limits.
 func exceedsYAMLLimits(src string) bool {
 	openBrackets := 0
 	for line := range strings.Lines(src) {
@@ -133,7 +133,7 @@ func yamlError(src string, err error) ValidationError {
 	return f
 }
 
-// isIndentedByTab reports whether a line is indented by a tab. Lines count from 1.
+// isIndentedByTab reports whether a line is indented by a tab. Line numbers start at 1.
 func isIndentedByTab(src string, line int) bool {
 	n := 0
 	for text := range strings.Lines(src) {

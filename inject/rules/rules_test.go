@@ -183,7 +183,7 @@ func TestSplitFindsHeadingsAndBullets(t *testing.T) {
 		{"CRLF", "# A\r\n\r\nx\r\n# B ##\r\ny\r\n", "A|B"},
 		{"skipped levels", "### A\nx\n# B\n### C\ny\n## D\nz", "A|B|>C|>D"},
 		{"blank file", " \n\n", ""},
-		{"hash without a blank", "#tag\nx", "intro"},
+		{"hash without a space", "#tag\nx", "intro"},
 	} {
 		if got := strings.Join(sectionNames(tc.file), "|"); got != tc.want {
 			t.Errorf("%s: sections = %s, want %s", tc.name, got, tc.want)

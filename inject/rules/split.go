@@ -76,7 +76,7 @@ func readLines(file string) []line {
 		}
 		switch {
 		case len(lines) == 0 && l.text == "---":
-			inFrontmatter, l.isCode = true, true // .mdc files have a frontmatter
+			inFrontmatter, l.isCode = true, true // .mdc files have frontmatter
 		case inFrontmatter:
 			l.isCode, inFrontmatter = true, l.text != "---"
 		case openFence != "":
@@ -94,7 +94,7 @@ func readLines(file string) []line {
 	return lines
 }
 
-// firstByte returns the first byte after blanks, or 0 for a blank line.
+// firstByte returns the first byte after spaces, or 0 for a blank line.
 func firstByte(text string) byte {
 	if text = strings.TrimLeft(text, " "); text != "" {
 		return text[0]

@@ -40,7 +40,7 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 		seen[e.Pattern] = true
 		example := strings.ReplaceAll(e.Pattern, "*", "")
 		if got, ok := table.Price(example); !ok || got != p {
-			t.Errorf("Price(%s) = %+v, %t, want %+v as in the row, true", example, got, ok, p)
+			t.Errorf("Price(%s) = %+v, %t, want the row's price %+v, true", example, got, ok, p)
 		}
 	}
 }

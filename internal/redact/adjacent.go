@@ -316,7 +316,7 @@ func isPlainWord(s []byte, p int) bool {
 	return end > p && (byteAt(s, end) == ' ' || byteAt(s, end) == '\n')
 }
 
-// htpasswd matches the password in "htpasswd -b FILE USER PASSWORD". The blank before the options is at p.
+// htpasswd matches the password in "htpasswd -b FILE USER PASSWORD". The space before the options is at p.
 func (m *matcher) htpasswd(p int) hit {
 	const maxLen, maxOptions = 128, 8
 	s := m.text

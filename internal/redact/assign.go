@@ -365,7 +365,7 @@ func (m *matcher) passwordWord(p, end int) int {
 	return word
 }
 
-// connectionValue matches a password with a blank, comma or braces in a connection string, as in "Password=two
+// connectionValue matches a password with a space, comma or braces in a connection string, as in "Password=two
 // words;Encrypt=yes" or "Pwd={p;w}".
 func (m *matcher) connectionValue(p int, class keyClass) hit {
 	const maxLen = 128

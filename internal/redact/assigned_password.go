@@ -111,7 +111,7 @@ func (m *matcher) settingValue(start, end, i, p int, name []byte) hit {
 		return hit{}
 	}
 	mayEndAtBlank := hasNoBlanks && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
-	// A name at the start of a line is a setting, and a name after a word and a blank is in prose. Neither has
+	// A name at the start of a line is a setting, and a name after a word and a space is in prose. Neither has
 	// variables.
 	literal := hasNoBlanks && (start == 0 || m.text[start-1] == '\n') || !hasNoBlanks && start > 1 && m.text[start-1] == ' ' && isAlnum(m.text[start-2])
 	oneDot := bytes.Count(m.text[value:lineEnd(m.text, value)], []byte(".")) == 1

@@ -68,7 +68,7 @@ func secretWordEnd(s []byte, i int) int {
 	return 0
 }
 
-// valueAfterBlank matches the value after a name and a blank: "the api token is ...".
+// valueAfterBlank matches the value after a name and a space: "the api token is ...".
 func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	const maxDistance = 12
 	s := m.text
@@ -99,7 +99,7 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	return m.value(p, class, valueContext{})
 }
 
-// linkLength returns the length of the link at p, including the following blank, or 0. A link is a word or sign between
+// linkLength returns the length of the link at p, including the following space, or 0. A link is a word or sign between
 // a name and a value, such as "is " or "= ".
 func linkLength(s []byte, p int) int {
 	switch byteAt(s, p) {
@@ -286,7 +286,7 @@ func (m *matcher) isVendorKey(start, end int) bool {
 	return word < start-1 && classifyWord(m.text[word:end]) == keyNameClass
 }
 
-// phraseEnd returns the end of the words at p, and whether a colon and a blank follow.
+// phraseEnd returns the end of the words at p, and whether a colon and a space follow.
 func phraseEnd(s []byte, p int) (end int, colon bool) {
 	const maxLen = 40
 	end = runEnd(s, p, maxLen, phraseByte)

@@ -10,12 +10,12 @@ const (
 	localByte  // an e-mail address's local part
 	upperByte
 	nameByte    // names such as app.DB_PASSWORD: tokenByte and the dot
-	wordByte    // neither a blank nor a quote
+	wordByte    // neither white space nor a quote
 	cryptByte   // crypt(3) output
 	typeByte    // bytes in a type between a name and the value
-	phraseByte  // words made from letters, digits, - and _, with blanks between them
+	phraseByte  // words made from letters, digits, - and _, with spaces between them
 	foldByte    // first bytes of characters that level.fold rewrites
-	paddingByte // quotes, brackets, blanks and symbols between a name and the separator
+	paddingByte // quotes, brackets, spaces and symbols between a name and the separator
 )
 
 //nolint:gochecknoglobals // written once here, read only

@@ -16,7 +16,7 @@ type shortFlag struct {
 
 //nolint:gochecknoglobals // read only
 var shortFlags = []shortFlag{
-	{"mysql", 'p', false, true}, // also mysqldump and mysqladmin; -p and a blank means that the program asks
+	{"mysql", 'p', false, true}, // also mysqldump and mysqladmin; -p and a space means that the program asks
 	{"mariadb", 'p', false, true},
 	{"sshpass", 'p', true, true},
 	{"mongo", 'p', true, false},

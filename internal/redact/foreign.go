@@ -111,7 +111,7 @@ func hasPurpose(text []byte, name string) bool {
 	return blank && more && slices.Contains(prepositions, string(first)) && !bytes.ContainsAny(words, ".,:;!?=\n\"'`")
 }
 
-// valueAfterLink matches the value at p for a name in the class. The value is in quotes, or ends at a blank.
+// valueAfterLink matches the value at p for a name in the class. The value is in quotes, or ends at a space.
 func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	const maxLen = 64
 	s := m.text

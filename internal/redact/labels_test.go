@@ -75,7 +75,8 @@ func TestPasswordInLoginOrPassphraseIsRedacted(t *testing.T) {
 	}
 }
 
-// A Chinese number must have a valid check digit. A Japanese or Korean number must follow a word for such a number.
+// A Chinese identity number is redacted only if its check digit is valid, and a Japanese or Korean identity number only
+// after a label that names it.
 func TestNationalIdentityNumbersAreRedacted(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{

@@ -7,7 +7,7 @@ import (
 )
 
 // This file finds values in .env, properties and YAML lines, in connection strings, and in tags, where a value may
-// contain punctuation and blanks.
+// contain punctuation and spaces.
 
 // startsLine reports whether the name at start is the first on the line. If colon is true, a colon follows the name,
 // and words may precede the name.
@@ -48,8 +48,8 @@ func (m *matcher) isInConnection(start int) bool {
 	return false
 }
 
-// lineValue matches the password from p to the end of the line or, if mayEndAtBlank is true, to a blank. If allowDots
-// is true, the password may contain dots.
+// lineValue matches the password from p to the end of the line or, if mayEndAtBlank is true, to a space or tab. If
+// allowDots is true, the password may contain dots.
 func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 	s := m.text
 	area := s[p:min(len(s), p+maxValue)]
@@ -135,7 +135,7 @@ func hasNumberedPart(v []byte) bool {
 
 func hasDigit(v []byte) bool { return bytes.ContainsAny(v, digits) }
 
-// isPassphrase reports whether a text with blanks is a passphrase, and not a sentence about passwords. If withoutDigits
+// isPassphrase reports whether a text with spaces is a passphrase, and not a sentence about passwords. If withoutDigits
 // is false, a passphrase must contain a digit.
 func isPassphrase(v []byte, withoutDigits bool) bool {
 	const maxSpaces = 5

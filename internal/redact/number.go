@@ -235,7 +235,7 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches an IBAN, in blocks of four or without blanks. An IBAN has a country code, two check digits, and the
+// iban matches an IBAN, in blocks of four or without spaces. An IBAN has a country code, two check digits, and the
 // length that the country prescribes. The first check digit is at i.
 func (m *matcher) iban(i int) hit {
 	s := m.text

@@ -146,7 +146,7 @@ func isCallID(s []byte, start int) bool {
 	return start >= len(prefix) && startsWith(s, start-len(prefix), prefix)
 }
 
-// isNorthAmerican reports whether the groups have the form [1] NXX NXX XXXX. With dots or blanks, N must be 2 to 9.
+// isNorthAmerican reports whether the groups have the form [1] NXX NXX XXXX. With dots or spaces, N must be 2 to 9.
 // With dashes or a bracketed area code, any digits match, because invented numbers such as 555-123-4567 are as common
 // as real ones.
 func isNorthAmerican(g *groups, k, n int) bool {

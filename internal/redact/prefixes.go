@@ -4,7 +4,7 @@ import "strings"
 
 // prefixGroup lists prefixes of keys that have the same form after the prefix: at least minBytes bytes in class.
 type prefixGroup struct {
-	texts    string // separated by blanks
+	texts    string // separated by spaces
 	class    uint16
 	minBytes int
 }

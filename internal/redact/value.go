@@ -45,7 +45,7 @@ func (m *matcher) checkValue(start, end int, class keyClass, vc valueContext) hi
 	return hit{start, end, m.vendorKind(start, end, class.kind())}
 }
 
-// maxValue is how many bytes of a value a check reads. Without the limit, a text with many names and no blank would
+// maxValue is how many bytes of a value a check reads. Without the limit, a text with many names and no space would
 // take quadratic time.
 const maxValue = 1024
 

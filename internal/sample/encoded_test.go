@@ -127,15 +127,16 @@ func FuzzDecode(f *testing.F) {
 		got, err := sample.Encoded{Data: data}.Decode()
 		want, wantErr := decodeWithLibrary(data)
 		if (err == nil) != (wantErr == nil) {
-			t.Fatalf("%q: got error %v, want %v, as from encoding/json", data, err, wantErr)
+			t.Fatalf("%q: got error %v, want %v (the result of encoding/json)", data, err, wantErr)
 		}
 		if got.New, want.New = nil, nil; err == nil && !reflect.DeepEqual(got, want) && !mayRepeatName(data) {
-			t.Errorf("%q: got %+v, want %+v, as from encoding/json", data, got, want)
+			t.Errorf("%q: got %+v, want %+v (the result of encoding/json)", data, got, want)
 		}
 	})
 }
 
-// mayRepeatName reports whether an object may repeat a name. encoding/json merges such a name's values.
+// mayRepeatName reports whether an object may repeat a name. encoding/json merges the values of a repeated name, and
+// Decode does not.
 func mayRepeatName(data []byte) bool {
 	for _, name := range []string{`"id"`, `"reply"`, `"verdicts"`, `"lessons"`, `"calls"`, `"failed"`, `"redacted"`} {
 		if strings.Count(string(data), name) > 1 {

@@ -19,7 +19,8 @@ const (
 	Failed     = "error"             // the upstream answered with an error
 )
 
-// Exchange is the stored, redacted form of one turn's new part.
+// Exchange is what is stored of one turn, after redaction. An exchange contains the items that are new in the turn,
+// and the reply.
 type Exchange struct {
 	ID               string            `json:"id"` // UUID v4
 	Tenant           string            `json:"tenant"`
@@ -63,8 +64,8 @@ type Exchange struct {
 	sealed *Encoded // set by Seal
 }
 
-// maxUncutTask is the maximum length of a complete TurnFacts.Task, in bytes. A longer text was cut, possibly inside a
-// secret.
+// maxUncutTask is the maximum length of a complete TurnFacts.Task, in bytes. A longer Task is the beginning of a longer
+// text, possibly cut inside a secret.
 const maxUncutTask = 4 << 10
 
 // TurnFacts holds facts about a turn for session lists.
@@ -72,10 +73,11 @@ type TurnFacts struct {
 	Task  string   // user's first words, at the first turn
 	Tags  []string // tags from the client
 	Kinds []string // kinds of failed tool results
-	Paths string   // OptOut.PathHash for the applied patterns
+	Paths string   // hash of the opt-out path patterns that were applied; see OptOut.PathHash
 }
 
-// Lesson is the state in a turn of a matching lesson, or of a rules file section that precept leaves out at random.
+// Lesson records, for one turn, the state of a matching lesson or of a rules file section that precept leaves out at
+// random.
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`

@@ -34,8 +34,8 @@ type MessageReader struct {
 // NewMessageReader returns a reader for one session.
 func NewMessageReader() *MessageReader { return &MessageReader{calls: map[string]Call{}} }
 
-// Request returns messages for the tools and the system prompt, if any, and for the new items without the last reply.
-// An unreadable item becomes a message with the item's JSON.
+// Request returns messages for the tools and the system prompt, if any, and for each new item, except a repetition of
+// the previous exchange's reply. An unreadable item becomes a message with the item's JSON.
 func (r *MessageReader) Request(e *Exchange) []Message {
 	var out []Message
 	if len(e.Tools) > 0 {

@@ -62,7 +62,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		want := map[string]string{}
 		if err := json.Unmarshal([]byte(text), &want); err != nil || !maps.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q, as from encoding/json (error: %v)", text, got, want, err)
+			t.Errorf("%q: got %q, want %q, the result of encoding/json (error: %v)", text, got, want, err)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func TestAppendStringMatchesEncodingJSON(t *testing.T) {
 			t.Fatalf("AppendString(%q) = %q, want JSON in valid UTF-8 (error %v)", s, written, err)
 		}
 		if err := json.Unmarshal(want, &fromEncodingJSON); err != nil || got != fromEncodingJSON {
-			t.Fatalf("AppendString(%q) decodes to %q, want %q, as from encoding/json (error %v)", s, got, fromEncodingJSON, err)
+			t.Fatalf("AppendString(%q) decodes to %q, want %q, the result of encoding/json (error %v)", s, got, fromEncodingJSON, err)
 		}
 	})
 }

@@ -17,7 +17,7 @@ func TestValidMatchesEncodingJSON(t *testing.T) {
 		"\"" + strings.Repeat("a", 40) + "\x7f\"", "\"0123456\\u00e90123456789\\n\"", `NaN`, `[[[[]]]]`, `{"a":{"b":[{}]}}`, "\v1", `"\u"`, `1ee1`, `--1`, `"a"b`,
 	} {
 		if got, want := valid([]byte(text)), json.Valid([]byte(text)); got != want {
-			t.Errorf("valid(%q) = %v, want %v, as from encoding/json", text, got, want)
+			t.Errorf("valid(%q) = %v, want %v (the result of encoding/json)", text, got, want)
 		}
 	}
 }
@@ -27,7 +27,7 @@ func TestValidFindsSpecialBytesAtEveryOffset(t *testing.T) {
 		for n := range 40 {
 			text := `"` + strings.Repeat("\u00e9", n/2) + strings.Repeat("a", n%2) + end
 			if got, want := valid([]byte(text)), json.Valid([]byte(text)); got != want {
-				t.Errorf("valid(%q) = %v, want %v, as from encoding/json", text, got, want)
+				t.Errorf("valid(%q) = %v, want %v (the result of encoding/json)", text, got, want)
 			}
 		}
 	}
@@ -61,7 +61,7 @@ func FuzzValid(f *testing.F) {
 			return
 		}
 		if want := json.Valid(b); got != want {
-			t.Fatalf("scanner accepts %q = %v, want %v, as from encoding/json", b, got, want)
+			t.Fatalf("scanner accepts %q = %v, want %v (the result of encoding/json)", b, got, want)
 		}
 		if got && !gjson.ValidBytes(b) {
 			t.Fatalf("scanner accepts %q, but gjson rejects it", b)

@@ -13,7 +13,8 @@ import (
 //   - the text, the calls and the results
 //   - "@" with the id of each call that the provider answered
 //
-// A result ends with "!" if precept cannot insert text, with 1 or -1 for IsError, and with "*" for images or files.
+// Each result is followed by "!" if precept cannot insert text there, by IsError unless it is 0, and by "*" if the
+// result has images or files.
 func describeItems(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {

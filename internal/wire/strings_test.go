@@ -24,7 +24,7 @@ func TestLongStringsMatchEncodingJSON(t *testing.T) {
 		}
 		text := []byte(`"` + strings.Join(parts, "") + `"` + strings.Repeat(" ", rapid.IntRange(0, 70).Draw(t, "behind")))
 		if got, want := valid(text), json.Valid(text); got != want {
-			t.Fatalf("valid(%q) = %v, want %v, as from encoding/json", text, got, want)
+			t.Fatalf("valid(%q) = %v, want %v (the result of encoding/json)", text, got, want)
 		}
 		body := []byte(`[` + string(bytes.TrimSpace(text)) + `,"` + strings.Repeat("z", 80) + `",1]`)
 		if json.Valid(body) {
@@ -49,7 +49,7 @@ func TestValidMatchesEncodingJSONAtEveryOffset(t *testing.T) {
 				}
 				text := []byte(`"` + strings.Repeat("p", 30) + strings.Repeat("o", offset) + before + string([]byte{byte(c)}) + strings.Repeat("q", 100) + `"`)
 				if got, want := valid(text), json.Valid(text); got != want {
-					t.Fatalf("valid = %v with %q and byte %#x at offset %d, want %v, as from encoding/json", got, before, c, offset, want)
+					t.Fatalf("valid = %v with %q and byte %#x at offset %d, want %v (the result of encoding/json)", got, before, c, offset, want)
 				}
 			}
 		}
@@ -63,7 +63,7 @@ func FuzzLongString(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		for _, text := range []string{`"` + s + `"`, `"` + strings.Repeat("p", 64) + s + strings.Repeat(" ", 64) + `"`} {
 			if got, want := valid([]byte(text)), json.Valid([]byte(text)); got != want {
-				t.Fatalf("valid(%q) = %v, want %v, as from encoding/json", text, got, want)
+				t.Fatalf("valid(%q) = %v, want %v (the result of encoding/json)", text, got, want)
 			}
 		}
 	})

@@ -66,8 +66,8 @@ func strip(d Dialect, body []byte, insertions []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns the possible places for ins. If the inserted text looks like user text, findPlace returns another part
-// than it did before the insertion, so every text part is a possible place.
+// places returns the possible places for ins. If the inserted text looks like user text, findPlace returns a different
+// part than before the insertion, so every text part is a possible place.
 func (r *Request) places(ins insertion) []place {
 	p, ok := r.findPlace(ins.item, ins.block)
 	if !ok && p.form != createdMember {

@@ -118,7 +118,7 @@ func TestCacheWritesAreRead(t *testing.T) {
 			wire.Chat, `{"usage":{"prompt_tokens":1305,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":0,"cache_creation_input_tokens":300,"cache_creation":{"ephemeral_5m_input_tokens":300}}}}`,
 			wire.Usage{Input: 1305, Cached: 0, Written: 300, Output: 7},
 		},
-		"more than the input": {
+		"more cache writes than input": {
 			wire.Chat, `{"usage":{"prompt_tokens":10,"completion_tokens":7,"prompt_tokens_details":{"cached_tokens":4,"cache_write_tokens":30},"cache_creation":{"ephemeral_1h_input_tokens":40}}}`,
 			wire.Usage{Input: 10, Cached: 4, Written: 6, WrittenHour: 6, Output: 7},
 		},

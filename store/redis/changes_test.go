@@ -85,7 +85,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 		}
 	}
 	if fullReads < 4 || incrementalReads < 4*fullReads {
-		t.Errorf("calls: got %d of Counters and %d of Changes, want at least 4 of Counters, and at least 4 times as many of Changes", fullReads, incrementalReads)
+		t.Errorf("got %d calls of Counters and %d calls of Changes, want at least 4 calls of Counters and at least 4 times as many of Changes", fullReads, incrementalReads)
 	}
 }
 

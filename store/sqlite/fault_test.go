@@ -135,7 +135,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	mustWrite(t, w, rowBatch(2))
 	mustWrite(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
 	if !hasSession(t, r, 1) || !hasSession(t, r, 2) {
-		t.Error("the read-only store does not find both session 1, written before Open, and session 2, written after it")
+		t.Error("read-only store: session 1 (written before Open) or session 2 (written after Open) was not found")
 	}
 	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
 		t.Errorf("FindEcho in a read-only store: got %v, error %v, want one session for each key", found, err)

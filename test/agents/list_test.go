@@ -94,9 +94,9 @@ func pi(wire, api, suffix string) agent {
 	}
 }
 
-// codex returns Codex in one of three modes. In the modes provider and default, precept is a custom provider. In the
-// mode builtin, precept's address replaces the address of the built-in provider. Only the mode default uses Codex's
-// default model.
+// codex returns Codex in one of three modes. In modes "provider" and "default", precept is a custom provider. In mode
+// "builtin", precept's address replaces the address of the built-in provider. Only mode "default" uses Codex's default
+// model.
 func codex(mode string) agent {
 	return agent{
 		name: "codex-" + mode, rulesFile: "AGENTS.md", triesWebSocket: mode == "builtin",
@@ -105,7 +105,7 @@ func codex(mode string) agent {
 			common := "check_for_update_on_startup = false\n"
 			if mode != "default" { // with the default model, Codex sends the tools in an input item
 				common += "model = \"gpt-5-codex\"\n"
-			} else { // the model has room for more tokens than the script reports
+			} else { // the default model's context is larger than the token counts in the test script
 				common += "model_auto_compact_token_limit = 200000\n"
 			}
 			if mode == "builtin" {
@@ -144,8 +144,7 @@ func claude() agent {
 
 // programs returns small programs that use an SDK or a framework. Each program runs both turns in one process.
 func programs() []agent {
-	// delta means that the provider keeps the history, so a request contains only new messages, so a request contains
-	// only the new messages.
+	// delta means that the provider keeps the history, so a request contains only the new messages.
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{
 			name: name, inProcess: true, sendsDeltas: delta,

@@ -83,7 +83,7 @@ func (m *memoryStore) AcquireLease(_ context.Context, _, owner string, _ time.Ti
 
 func (m *memoryStore) ReleaseLease(context.Context, string, string) error { m.owner = ""; return nil }
 
-// memoryStorage is a storage in memory, so that a test with many crashes does not wait for the disk.
+// memoryStorage keeps files in memory, so that a test with many crashes does not wait for the disk.
 type memoryStorage map[string][]byte
 
 func (m memoryStorage) String() string { return "files" }

@@ -47,7 +47,7 @@ func TestOpenStorageOpensDirectoryOrRedis(t *testing.T) {
 			continue
 		}
 		if storage.Name() != tc.wantName {
-			t.Errorf("OpenStorage(lessons %q, store %q): got a storage called %s, want %s", tc.lessons, tc.store, storage.Name(), tc.wantName)
+			t.Errorf("OpenStorage(lessons %q, store %q): storage name = %s, want %s", tc.lessons, tc.store, storage.Name(), tc.wantName)
 		}
 		closeStorage()
 	}
@@ -65,7 +65,7 @@ func TestOpenBankAppliesWriteLimit(t *testing.T) {
 	for i, want := range []error{nil, bank.ErrTooMany} {
 		text := strings.ReplaceAll(readLookFirst(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
 		if _, err := b.Propose(t.Context(), bank.Proposal{Text: []byte(text), Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "default", Agent: "coder"}}); !errors.Is(err, want) {
-			t.Errorf("proposal %d of an agent within one hour: err = %v, want %v", i+1, err, want)
+			t.Errorf("proposal %d by the same agent within one hour: err = %v, want %v", i+1, err, want)
 		}
 	}
 }
@@ -92,8 +92,8 @@ func readLookFirst(t *testing.T, dir string) string {
 	return string(r.Texts["look-first.md"])
 }
 
-// Only the session "matches" has random assignments. The session "no-match" has none, so the export must not contain a
-// line about it.
+// Only the session named "matches" has random assignments. The session named "no-match" has none, so the export must
+// not contain a line about it.
 func TestExperimentExportIncludesOpenSessions(t *testing.T) {
 	for _, tc := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
 		{"no lesson withheld", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session in the control group", "1", "0", "", "control"},
@@ -135,8 +135,8 @@ func TestExperimentExportIncludesOpenSessions(t *testing.T) {
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// A key consists of the kind of the assignment, a blank and the slug of the lesson. The slug is empty if
-			// the assignment is about the whole session.
+			// A key consists of the assignment's kind, a space and the lesson's slug. The slug is empty if the
+			// assignment applies to the whole session.
 			want := map[string]string{"control ": tc.controlArm, "holdout look-first": tc.holdoutArm}
 			if tc.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}

@@ -14,7 +14,7 @@ import (
 // Open returns an empty storage.
 type Open func(t *testing.T) bank.Storage
 
-// Run tests whether a storage behaves as bank.Bank needs.
+// Run tests whether a bank.Storage behaves as bank.Bank needs.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for _, c := range []struct {
