@@ -14,8 +14,8 @@ import (
 )
 
 // A domain tool does anything other than running commands or handling files, pages or notes. For example, it books a
-// table. Such a tool reports a failure in its own words or fields, and its content may contain words such as "failed".
-// A logistic regression judges the answers that have none of the failure signs in this package.
+// table. The tool reports a failure in the application's words or fields, and content may contain the word "failed". A
+// logistic regression judges the answers without any failure sign from this package.
 
 // answerWeights has one line per feature, with the feature and its weight. The weight is positive if the feature is
 // more frequent in failures. TestAnswerWeightsAreTrainedOnTheAnswers trains the weights on testdata/answers.
@@ -43,7 +43,7 @@ func readAnswerModel(table string) (*answerModel, error) {
 	return m, nil
 }
 
-// The bounds of the part of an answer that the model reads.
+// Bounds for the text of an answer.
 const (
 	minAnswer      = 5    // bytes; a shorter answer, such as null or 0, is not judged
 	maxAnswer      = 1000 // bytes; a longer answer is content, and is not judged
@@ -52,8 +52,8 @@ const (
 	maxFirstWords  = 12 // words that also are features of the start of the answer
 )
 
-// minFailureScore is the lowest score of a failure. With it, the model finds half of the failures in testdata/answers
-// without their author's other answers, and takes one of 20 successes for a failure.
+// minFailureScore is the lowest score of a failure. With this score, a model without the author's answers finds more
+// than half of the failures in testdata/answers, and takes one of 20 successes for a failure.
 const minFailureScore = 1.3
 
 // reportsFailureInWords reports whether an answer is a failure according to the model. A page, a screen, a user's
@@ -188,7 +188,7 @@ func (r *answerReader) readFields(v lenientValue, depth int) {
 	}
 }
 
-// readString reads a string field. A short string is a status, and its words are features.
+// readString reads a string field. A short string is a status with words as features.
 func (r *answerReader) readString(name, last, text string) {
 	const maxStatusWords = 4
 	words := slices.Collect(answerWords(text))

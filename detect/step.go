@@ -225,7 +225,7 @@ func (c *toolCall) reportsEnd(text string) bool {
 	return (c.shell.waits || c.shell.polls) && (isExceptionLine(text[strings.LastIndexByte(text, '\n')+1:]) || containsAny(text, c.phrases.lists["ended-anywhere"]...))
 }
 
-// showsFailedLog reports whether a command that waits or polls succeeded, but printed a failure.
+// showsFailedLog reports whether a successful wait or poll printed a failure.
 func (c *toolCall) showsFailedLog(text string) bool {
 	if !c.shell.waits && !c.shell.polls {
 		return false
@@ -326,7 +326,7 @@ func (c *toolCall) isBenchmark() bool {
 	})
 }
 
-// isUnfinished reports whether a text describes a running task. An agent polls such a task until it ends.
+// isUnfinished reports whether a text describes a running task. An agent polls a running task until the end.
 func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.TrimSpace(text)

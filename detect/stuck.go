@@ -40,7 +40,7 @@ func hasSameFailures(steps func(int) *step) bool {
 }
 
 // hasRecentEdit reports whether one of the last minSameMessages steps was an edit. A test can fail in the same way
-// after an edit that is one of several necessary edits.
+// after the first of several necessary edits.
 func hasRecentEdit(steps func(int) *step) bool {
 	for i := range minSameMessages {
 		if s := steps(i); s != nil && !s.isUser && s.isEdit() {
@@ -90,8 +90,8 @@ func hasSameAnswers(steps func(int) *step) bool {
 	}) && repeated
 }
 
-// repeatsFinalResult reports whether the newest result says that a task has ended, and minSameFinal answers brought the
-// same result, whatever the calls were. A wait changes nothing, because the task has ended.
+// repeatsFinalResult reports whether the newest result is the end of a task, and minSameFinal answers brought an equal
+// result, whatever the calls were. A wait changes nothing, because the task has ended.
 func repeatsFinalResult(steps func(int) *step) bool {
 	newest := steps(0)
 	if !newest.memo.isFinal || newest.judgement().Outcome != OK {
