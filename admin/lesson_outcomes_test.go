@@ -16,6 +16,7 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	row.Outcomes = []report.Outcome{
 		{Name: "recurrence", Unit: "share", Verdict: report.Prevents, NInjected: 300, NWithheld: 80, MeanInjected: new(0.21), MeanWithheld: new(0.62), Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3)},
 		{Name: "tokens", Unit: "percent", Verdict: "proven: " + report.Longer, MeanInjected: new(14_000.0), MeanWithheld: new(10_000.0), Effect: new(40.0), Lo: new(10.0), Hi: new(70.0)},
+		{Name: "turns", Unit: "percent", Verdict: report.NotProven, MeanInjected: new(3.0), MeanWithheld: new(4.0), Effect: new(-93.0), Lo: new(-100.0), Hi: new(14669.0)},
 		{Name: "loops", Unit: "share", Verdict: report.NotProven, NInjected: 20, NWithheld: 4, NeedsPicks: 26},
 	}
 	cookie, _ := f.logIn(t)
@@ -32,6 +33,9 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("the lesson page lacks %s", want)
 		}
+	}
+	if !strings.Contains(got, "turns: the interval is still too wide") || strings.Contains(got, "14669") {
+		t.Error("the outcome turns: got an effect, want \"the interval is still too wide\"")
 	}
 	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
 		t.Error("lessons page: got no text \"guardrail: dearer\", want this text")

@@ -3,6 +3,7 @@ package detect
 import (
 	_ "embed"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"strconv"
@@ -34,10 +35,10 @@ func readAnswerModel(table string) (*answerModel, error) {
 	for line := range strings.Lines(table) {
 		feature, number, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
 		weight, err := strconv.ParseFloat(number, 32)
-		if !ok || err != nil {
-			return nil, fmt.Errorf("answer_weights.tsv: line %q: want a feature, a tab and a number", line)
+		if !ok || err != nil || len(m.weights) > math.MaxUint16 {
+			return nil, fmt.Errorf("answer_weights.tsv: line %q: want a feature, a tab and a number, in at most 65,536 lines", line)
 		}
-		m.features[xxhash.Sum64String(feature)] = uint16(len(m.weights)) //nolint:gosec // the file has fewer than 65,536 lines
+		m.features[xxhash.Sum64String(feature)] = uint16(len(m.weights)) //nolint:gosec // checked above
 		m.weights = append(m.weights, float32(weight))
 	}
 	return m, nil

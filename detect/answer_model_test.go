@@ -189,6 +189,14 @@ func TestAnswersOfUnseenAuthorsAreJudged(t *testing.T) {
 	}
 }
 
+func TestFaultyAnswerWeightsAreRefused(t *testing.T) {
+	for _, table := range []string{"word a", "word a\tb\n", strings.Repeat("word a\t1\n", 65537)} {
+		if _, err := readAnswerModel(table); err == nil {
+			t.Errorf("readAnswerModel(%.20q...) of %d bytes: got no error, want an error", table, len(table))
+		}
+	}
+}
+
 func TestAnswerWeightsAreTrainedOnTheAnswers(t *testing.T) {
 	table := trainAnswers(undecided(readAnswers(t)))
 	if *updateAnswers {

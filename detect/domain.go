@@ -5,10 +5,6 @@ import (
 	"strings"
 )
 
-// A domain tool does anything other than running commands or handling files, pages or notes. For example, it books a
-// table. Such a tool often answers in plain language, and the answer's content may contain words such as "failed". If
-// the tool did nothing, the first clause usually says so.
-
 // isContent reports whether a text is content that the tool returns, although the given rule found a failure in it. For
 // example, a dictionary entry begins with a phrase in the "word-class" list. A text with a phrase in the "about-call"
 // list is about the call, and so is not content.

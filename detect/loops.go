@@ -34,16 +34,17 @@ const maxSteps = 64 // steps searched per loop; reading and judging a step is ex
 func detectLoop(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
 	v := newest.judgement()
-	if newest.memo.traits.isRepeatable && !repeatsNote(steps) {
+	sameNote := repeatsNote(steps)
+	if newest.memo.traits.isRepeatable && !sameNote {
 		return Loop{}, false
 	}
 	count, warnings, sinceWarning := countStreak(steps)
 	loop := Loop{Index: newest.item, CallID: newest.callID, Tool: newest.call.result.tool, Args: newest.call.result.args}
 	switch {
-	case newest.memo.traits.isNote && newest.memo.traits.isRepeatable: // repeatsNote
-		loop.Rule = "same-again"
 	case warnings > 1 || warnings == 1 && sinceWarning < minAfterWarning:
 		return Loop{}, false
+	case sameNote:
+		loop.Rule = "same-again"
 	case repeatsFinalResult(steps), repeatsTask(steps):
 		loop.Rule = "no-change"
 	case newest.memo.isFinal && count < minFinal:

@@ -381,6 +381,7 @@ func TestIsSecondWarningMarksRepeatedLoop(t *testing.T) {
 		want  []bool
 	}{
 		"nine failures":                {repeatSteps(9, failedBash("make")), []bool{false, true}},
+		"sixteen equal plans":          {repeatSteps(16, call("todowrite", `{"todos":[{"content":"read the scripts","status":"in_progress"},{"content":"write the units","status":"pending"}]}`, "ok")), []bool{false, true}},
 		"twelve reads":                 {repeatSteps(12, call("read", jsonArgs("path", "a"), "line 1")), []bool{false, true}},
 		"an edit between two loops":    {append(append(repeatSteps(3, failedBash("make")), edit), repeatSteps(2, failedBash("make"))...), []bool{false, false}},
 		"a user turn between failures": {[]testStep{roomTaken, roomTaken, userTurn("yes, please go on with it"), roomTaken}, []bool{false, false}},

@@ -21,6 +21,25 @@ import (
 	"precept/inject/lesson"
 )
 
+func TestOnlyOpenListenerWithoutKeysIsWarnedAbout(t *testing.T) {
+	for name, tc := range map[string]struct {
+		listen, file string
+	}{
+		"loopback":          {"127.0.0.1:0", ""},
+		"tenancy with keys": {"0.0.0.0:0", "tenancy: keys\nkeys: [{name: ci, tenant: shop, key_sha256: " + strings.Repeat("a1", 32) + "}]\n"},
+	} {
+		source := newFlagSource(t, map[string]string{"listen": tc.listen})
+		addConfigFile(t, source)(tc.file)
+		s := startServer(t, source)
+		if s.console.contains("other machines can post feedback") {
+			t.Errorf("%s: got a warning that other machines need no key, want no warning", name)
+		}
+		if err := s.stopAndWait(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // exchangeBytes sends bytes on a new connection. It returns the answer, and how long the server left the connection
 // open.
 func (b *bubbleServer) exchangeBytes(sent string) (answer string, openFor time.Duration) {
@@ -194,6 +213,9 @@ func TestWildcardListenerIsReportedWithReachableAddress(t *testing.T) {
 		s := startServer(t, newFlagSource(t, map[string]string{"listen": address}))
 		if !strings.HasPrefix(s.dataURL, "http://127.0.0.1:") || getStatus(t, s.dataURL+"/healthz", "") != http.StatusOK {
 			t.Errorf("server with listen: %q: got address %s, want a reachable address on 127.0.0.1", address, s.dataURL)
+		}
+		if !s.console.contains("other machines can post feedback and lessons without a key") {
+			t.Errorf("server with listen: %q: got no warning that other machines need no key, want the warning", address)
 		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
