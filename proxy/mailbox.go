@@ -87,8 +87,9 @@ func (m mailbox) collect(ctx context.Context) {
 	}
 }
 
-// Each turn without an answer prepends lateMark to the request id in Mailbox.Pending. For a marked id, a turn looks
-// only once and does not wait. After maxLooks marks, the answers are considered lost.
+// Each turn that finds no answer prepends lateMark to the request id in Mailbox.Pending. For a marked id, a turn looks
+// only once and does not wait. After maxLooks marks, the answers are considered lost. A lookup that fails or times out
+// adds no mark to a marked id, because the answers may be there.
 const (
 	lateMark = "-"
 	maxLooks = 16
@@ -99,19 +100,25 @@ const (
 func (m mailbox) readAnswers(ctx context.Context, request string) (text, late string) {
 	name := strings.TrimLeft(request, lateMark)
 	earlierLooks := len(request) - len(name)
-	id := m.ses.Record.Identity.ID
+	failed := lateMark + name
+	if earlierLooks > 0 {
+		failed = request
+	}
 	if earlierLooks < maxLooks {
 		late = lateMark + request
 	}
+	id := m.ses.Record.Identity.ID
 	for {
 		text, ok, err := m.opts.Answers.Answer(ctx, m.tenant, id, name)
 		switch {
 		case ok:
 			_ = m.opts.Answers.DeleteAnswer(ctx, m.tenant, id, name) // otherwise the text is deleted with the session
 			return text, ""
-		case err != nil && ctx.Err() == nil:
-			m.opts.Metrics.FailedOpen(label.StepWritCommand)
-			return "", late
+		case err != nil:
+			if ctx.Err() == nil {
+				m.opts.Metrics.FailedOpen(label.StepWritCommand)
+			}
+			return "", failed
 		case earlierLooks > 0:
 			return "", late
 		}

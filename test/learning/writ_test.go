@@ -336,12 +336,16 @@ func TestLessonCommandsAboveHourlyLimitAreRefused(t *testing.T) {
 				flags = append(flags, "--lessons", lessons)
 			}
 			p := harness.Start(t, t.TempDir(), flags...)
+			var unanswered []string
+			for i := range sessions {
+				unanswered = append(unanswered, fmt.Sprintf("task-%02d", i))
+			}
 			turn := func(list func(task string) string) {
 				var all sync.WaitGroup
-				for i := range sessions {
+				for _, task := range unanswered {
 					all.Go(func() {
-						task := fmt.Sprintf("task-%02d", i)
-						header := http.Header{"Precept-Session": {task}, "Precept-Agent": {fmt.Sprint("agent-", i%12)}}
+						number, _ := strconv.Atoi(strings.TrimPrefix(task, "task-"))
+						header := http.Header{"Precept-Session": {task}, "Precept-Agent": {fmt.Sprint("agent-", number%12)}}
 						if code, body := harness.Post(t, p.DataURL+"/v1/chat/completions", header, `{"model":"m","messages":[`+list(task)+`]}`); code != http.StatusOK {
 							t.Errorf("chat request: got status %d, body %s, want 200", code, body)
 						}
@@ -352,20 +356,23 @@ func TestLessonCommandsAboveHourlyLimitAreRefused(t *testing.T) {
 			first := func(task string) string { return `{"role":"user","content":"Go on with ` + task + `."}` }
 			turn(first)
 			waitForExecutedCommands(t, sessions*perSession, p)
-			second := func(task string) string {
+			history := func(task string) string {
 				return first(task) + `,{"role":"assistant","content":` + quote(commands(task)) + `},{"role":"user","content":"And now?"}`
 			}
-			history := second
 			ok, tooMany := 0, 0
 			for range 40 { // on a busy machine, some answers arrive only in a later turn
 				turn(history)
-				ok, tooMany = 0, 0
-				for i := range sessions {
-					body, _ := requests.Load(fmt.Sprintf("task-%02d", i))
+				unanswered = slices.DeleteFunc(unanswered, func(task string) bool {
+					body, _ := requests.Load(task)
 					text, _ := body.(string)
-					ok, tooMany = ok+strings.Count(text, "OK: recorded lesson #"), tooMany+strings.Count(text, "ERROR: you wrote too many lessons")
-				}
-				if ok+tooMany >= sessions*perSession {
+					executed, refused := strings.Count(text, "OK: recorded lesson #"), strings.Count(text, "ERROR: you wrote too many lessons")
+					if executed+refused < perSession {
+						return false
+					}
+					ok, tooMany = ok+executed, tooMany+refused
+					return true
+				})
+				if len(unanswered) == 0 {
 					break
 				}
 				before := history
