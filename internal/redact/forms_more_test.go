@@ -106,4 +106,5 @@ func TestPASETOAndGoogleKeysAreRedacted(t *testing.T) {
 	assertRedacted(t, "secret", "v4.local."+body, "sent v2.local."+body+" x", "v4.public."+body+"."+randomText(20), "v1.public."+body, "k4.secret."+body)
 	assertRedacted(t, "google_key", "key AQ."+"Ab8RN6"+body[:40]+" x")
 	assertKept(t, "k4.public."+body, "v4.local.example.com", "v5.local."+body, "see v4.public.md", "AQ.short1", "FAQ."+body)
+	assertKept(t, "v4.local.", "v4.local...", "see k4.secret.")
 }

@@ -9,7 +9,7 @@ func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind
 		return hit{}
 	}
 	end := classRunEnd(m.text, start+prefixLen, class)
-	for class == dottedByte && m.text[end-1] == '.' { // ends the sentence
+	for class == dottedByte && end > start+prefixLen && m.text[end-1] == '.' { // ends the sentence
 		end--
 	}
 	if end == len(m.text) {
