@@ -16,8 +16,7 @@ import (
 	"precept/store"
 )
 
-// writeSessions writes n sessions, named s0, s1 and so on, to the backend. If change is not nil, change edits each
-// session's record.
+// writeSessions writes the sessions s0, s1, ... to the backend. A nil change keeps the records.
 func (f *fixture) writeSessions(n int, change func(i int, rec *session.Record)) {
 	f.t.Helper()
 	var b session.Batch
@@ -94,31 +93,38 @@ func TestBrowseListsEachSessionOnOnePage(t *testing.T) {
 		checkEqual(t, fmt.Sprintf("sessions on all pages of %+v", q), len(seen), want)
 	}
 	if _, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA, After: "x"}); !errors.Is(err, session.ErrUnknownPosition) {
-		t.Errorf(`Browse(After: "x"): got error %v, want session.ErrUnknownPosition`, err)
+		t.Errorf(`Browse(After: "x") error = %v, want ErrUnknownPosition`, err)
 	}
-	if list, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: "them"}); err != nil || len(list.Sessions) != 0 {
-		t.Errorf("Browse(another tenant): got %d sessions, error %v, want 0 sessions and no error", len(list.Sessions), err)
+	list, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: "them"})
+	if err != nil {
+		t.Error(err)
 	}
+	checkEqual(t, "another tenant's sessions", len(list.Sessions), 0)
 }
 
 func TestBrowseLimitsRowsRead(t *testing.T) {
 	t.Parallel()
-	const scan, search = 5000, 1000 // how many rows a query reads without a text search, and with one
+	const scan, search = 5000, 1000 // rows that a query and a text search read
 	f := newFixture(t, nil)
 	f.writeSessions(scan+500, nil)
 	list := f.browse(store.SessionQuery{Agent: "nobody"})
-	if len(list.Sessions) != 0 || list.Next == "" || list.RowsRead < scan || list.RowsRead > scan+store.MaxRows || list.OldestStart == nil {
-		t.Fatalf("first page without a match: got %d sessions, RowsRead = %d, Next = %q, OldestStart = %v, want 0 sessions, RowsRead = %d to %d, and Next and OldestStart set",
-			len(list.Sessions), list.RowsRead, list.Next, list.OldestStart, scan, scan+store.MaxRows)
+	checkEqual(t, "sessions on the first page", len(list.Sessions), 0)
+	checkAtLeast(t, "rows read for the first page", list.RowsRead, scan)
+	checkAtMost(t, "rows read for the first page", list.RowsRead, scan+store.MaxRows)
+	if list.Next == "" {
+		t.Fatal("first page: Next is empty")
+	}
+	if list.OldestStart == nil {
+		t.Fatal("first page: OldestStart is nil")
 	}
 	checkEqual(t, "start of the newest session read", list.NewestStart.Sub(f.clock.now()), (scan+499)*time.Second)
 	list = f.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
-	if list.Next != "" || list.RowsRead == 0 {
-		t.Errorf("last page without a match: got RowsRead = %d, Next = %q, want RowsRead > 0 and an empty Next", list.RowsRead, list.Next)
-	}
+	checkEqual(t, "last page's Next", list.Next, "")
+	checkAtLeast(t, "rows read for the last page", list.RowsRead, 1)
 	list = f.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
-	if list.Next == "" || list.RowsRead > search+store.DefaultRows {
-		t.Errorf("text search without a match: got RowsRead = %d, Next = %q, want RowsRead <= %d and Next set", list.RowsRead, list.Next, search+store.DefaultRows)
+	checkAtMost(t, "rows read by a text search", list.RowsRead, search+store.DefaultRows)
+	if list.Next == "" {
+		t.Error("text search: Next is empty")
 	}
 }
 
@@ -148,7 +154,7 @@ func TestBrowseFiltersByVerdictRewardAndName(t *testing.T) {
 	checkEqual(t, "sessions with an unknown name", len(f.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
-// playMixedSession plays a session with a failed tool call, an inserted lesson, a loop warning and a withheld lesson.
+// playMixedSession plays a session with a tool error, a loop warning, and an injected and a withheld lesson.
 func (f *fixture) playMixedSession(name string) *conversation {
 	c := f.newConversation(name)
 	c.sendTurn(1, func(x *sample.Exchange) {
@@ -183,7 +189,7 @@ func (f *fixture) playMixedSession(name string) *conversation {
 	return c
 }
 
-// removeTurnBlocks removes the inserted blocks that conversation.sendTurn has added.
+// removeTurnBlocks removes the blocks that sendTurn has inserted.
 func (c *conversation) removeTurnBlocks() {
 	c.fixture.change(c.id, store.DecisionsChanged, func(rec *session.Record) {
 		rec.Lessons.Blocks = slices.DeleteFunc(rec.Lessons.Blocks, func(b session.Block) bool { return b.Text == "x" })
@@ -194,7 +200,7 @@ func (c *conversation) removeTurnBlocks() {
 
 func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	t.Parallel()
-	const maxTextBytes = 32 << 10 // how many bytes of a text a transcript shows
+	const maxTextBytes = 32 << 10 // longer texts are cut in a transcript
 	f := newFixture(t, nil)
 	c := f.playMixedSession("story")
 	c.sendTurn(3, func(x *sample.Exchange) {
@@ -213,52 +219,81 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	for _, x := range tr.Fates {
 		fates = append(fates, x.Slug+" "+x.State)
 	}
-	checkEqual(t, "lessons and sections in the transcript", strings.Join(fates, ", "), "kept-back withheld, shown injected, rule:AGENTS.md#Search withheld")
+	checkEqual(t, "lessons and sections", strings.Join(fates, ", "), "kept-back withheld, shown injected, rule:AGENTS.md#Search withheld")
 	var kinds []string
 	for i := range tr.TurnItems {
 		for _, e := range tr.TurnItems[i].Entries {
 			kinds = append(kinds, fmt.Sprint(tr.TurnItems[i].Turn, e.Kind))
 		}
 	}
-	checkEqual(t, "entry turns and kinds", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
+	checkEqual(t, "turns and kinds of the entries", strings.Join(kinds, " "), "1system 1block 1withheld 1user 1assistant 1call 2block 2result 2assistant 3user 3assistant")
 	result := tr.TurnItems[1].Entries[1]
-	checkEqual(t, "tool result's outcome, tool and call id", fmt.Sprint(result.Outcome, " ", result.Tool, " ", result.CallID), "error bash c1")
+	checkEqual(t, "tool result's outcome", result.Outcome, "error")
+	checkEqual(t, "tool result's tool", result.Tool, "bash")
+	checkEqual(t, "tool result's call id", result.CallID, "c1")
 	loop := tr.TurnItems[1].Entries[0]
-	if !loop.Loop || strings.Contains(loop.Text, "sk-a1B2") {
-		t.Errorf("loop warning entry: got %+v, want Loop = true and the secret in Text redacted", loop)
+	checkEqual(t, "loop warning's Loop", loop.Loop, true)
+	if strings.Contains(loop.Text, "sk-a1B2") {
+		t.Errorf("loop warning = %q, want the secret redacted", loop.Text)
 	}
 	withheld := tr.TurnItems[0].Entries[2]
-	checkEqual(t, "withheld lesson's slugs, propensity and reason", fmt.Sprint(withheld.Slugs, withheld.Propensity, " ", withheld.Why), "[kept-back] 0.7 withheld")
+	checkList(t, "withheld lesson's slugs", withheld.Slugs, []string{"kept-back"})
+	checkEqual(t, "withheld lesson's propensity", withheld.Propensity, 0.7)
+	checkEqual(t, "withheld lesson's reason", withheld.Why, "withheld")
+
+	// The transcript cuts the 64 KiB reply, but not inside a character.
 	last := tr.TurnItems[2].Entries[1]
-	if last.Text == "" || len(last.Text) > maxTextBytes || last.CutBytes != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
-		t.Errorf("transcript entry for a %d-byte text: got len(Text) = %d, CutBytes = %d, valid as a JSON string = %v, want 1 to %d bytes that do not end inside a character, and the number of omitted bytes in CutBytes",
-			2*maxTextBytes, len(last.Text), last.CutBytes, json.Valid([]byte(`"`+last.Text+`"`)), maxTextBytes)
+	checkAtLeast(t, "bytes of the cut reply", len(last.Text), 1)
+	checkAtMost(t, "bytes of the cut reply", len(last.Text), maxTextBytes)
+	checkEqual(t, "CutBytes", last.CutBytes, 2*maxTextBytes-len(last.Text))
+	if !json.Valid([]byte(`"` + last.Text + `"`)) {
+		t.Error("the cut reply is not valid as a JSON string")
 	}
-	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1) // the score in the rater's latest feedback
-	checkEqual(t, "Decides in both feedback entries", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
+
+	// The rater's latest score decides.
+	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1)
+	checkEqual(t, "Decides in the first feedback", tr.Rewarded.Sources[0].Decides, false)
+	checkEqual(t, "Decides in the second feedback", tr.Rewarded.Sources[1].Decides, true)
 	if tr.Rewarded.Counted != nil {
-		t.Error("Rewarded.Counted of an open session is set, want nil")
+		t.Error("Counted of an open session is set, want nil")
 	}
+
 	rest, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 2)
-	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
-		t.Errorf("transcript from turn 3: got TurnItems = %+v, Next = %d, error %v, want only turn 3 with 2 entries, and Next = 3", rest.TurnItems, rest.Next, err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	if len(rest.TurnItems) != 1 {
+		t.Fatalf("transcript after turn 2 = %+v, want one turn", rest.TurnItems)
+	}
+	checkEqual(t, "turn after turn 2", rest.TurnItems[0].Turn, 3)
+	checkEqual(t, "entries in turn 3", len(rest.TurnItems[0].Entries), 2)
+	checkEqual(t, "Next after turn 3", rest.Next, 3)
 	afterLast, err := f.archive.Transcript(f.t.Context(), tenantA, c.id.String(), 99)
-	if err != nil || len(afterLast.TurnItems) != 0 || afterLast.Next != 3 {
-		t.Errorf("transcript from turn 100: got %d turns, Next = %d, error %v, want 0 turns and Next = 3", len(afterLast.TurnItems), afterLast.Next, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	shown, err := f.archive.InsertedText(f.t.Context(), tenantA, c.id.String(), tr.TurnItems[0].Entries[1].Slugs[0])
-	if err != nil || shown == "" || shown != tr.TurnItems[0].Entries[1].Text {
-		t.Errorf("InsertedText: got %q, error %[3]v, want %[2]q as in the transcript", shown, tr.TurnItems[0].Entries[1].Text, err)
+	checkEqual(t, "turns after turn 99", len(afterLast.TurnItems), 0)
+	checkEqual(t, "Next after turn 99", afterLast.Next, 3)
+
+	inTranscript := tr.TurnItems[0].Entries[1]
+	shown, err := f.archive.InsertedText(f.t.Context(), tenantA, c.id.String(), inTranscript.Slugs[0])
+	if err != nil {
+		t.Fatal(err)
 	}
-	if other, err := f.archive.InsertedText(f.t.Context(), tenantA, c.id.String(), "no-such"); err != nil || other != "" {
-		t.Errorf("InsertedText(lesson that is not in the session): got %q, error %v, want an empty string and no error", other, err)
+	if shown == "" {
+		t.Error("InsertedText is empty")
 	}
+	checkEqual(t, "InsertedText", shown, inTranscript.Text)
+	other, err := f.archive.InsertedText(f.t.Context(), tenantA, c.id.String(), "no-such")
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkEqual(t, "InsertedText(unknown lesson)", other, "")
 	if _, err := f.archive.InsertedText(f.t.Context(), "them", c.id.String(), "l"); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("InsertedText(another tenant): got error %v, want store.ErrNoSession", err)
+		t.Errorf("InsertedText(another tenant) error = %v, want ErrNoSession", err)
 	}
 	if _, err := f.archive.Transcript(f.t.Context(), "them", "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("Transcript(another tenant): got error %v, want store.ErrNoSession", err)
+		t.Errorf("Transcript(another tenant) error = %v, want ErrNoSession", err)
 	}
 }
 
@@ -284,12 +319,12 @@ func TestBrowseSearchesTextToolsAndErrors(t *testing.T) {
 		checkEqual(t, fmt.Sprintf("sessions found by %+v", tc.query), strings.Join(sessionNames(list), " "), tc.sessions)
 		if tc.hit != "" && len(list.Sessions) == 1 {
 			found := list.Sessions[0].Found
-			checkEqual(t, fmt.Sprintf("turn, role and text of the hit for %+v", tc.query), fmt.Sprint(found.Turn, " ", found.Role, " ", found.Text), tc.hit)
+			checkEqual(t, fmt.Sprintf("first hit for %+v", tc.query), fmt.Sprint(found.Turn, " ", found.Role, " ", found.Text), tc.hit)
 		}
 	}
 }
 
-// An opt-out of an agent or a tenant hides stored sessions, and an opt-out of a path hides stored turns.
+// An agent's or a tenant's opt-out hides stored sessions. A path's opt-out hides stored turns.
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -304,22 +339,22 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	setOptOut(nil, []string{"cod*"}, nil)
 	checkEqual(t, "opted-out agent's listed sessions", len(f.browse(store.SessionQuery{}).Sessions), 0)
 	if _, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0); !errors.Is(err, store.ErrNoSession) {
-		t.Errorf("Transcript(opted-out agent's session): got error %v, want store.ErrNoSession", err)
+		t.Errorf("Transcript(opted-out agent) error = %v, want ErrNoSession", err)
 	}
 	checkEqual(t, "opted-out agent's sessions found by name", len(f.browse(store.SessionQuery{Session: "story"}).Sessions), 0)
 	setOptOut(nil, nil, []string{tenantA})
 	checkEqual(t, "opted-out tenant's listed sessions", len(f.browse(store.SessionQuery{}).Sessions), 0)
 	setOptOut([]string{"make"}, nil, nil)
 	tr, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 0)
-	if err != nil || !tr.TurnItems[0].Hidden || len(tr.TurnItems[0].Entries) != 0 {
-		t.Errorf("transcript of a turn with an opted-out path: got TurnItems = %+v, error %v, want a hidden turn without entries", tr.TurnItems, err)
+	if err != nil {
+		t.Fatal(err)
 	}
+	checkEqual(t, "the turn with an opted-out path is hidden", tr.TurnItems[0].Hidden, true)
+	checkEqual(t, "entries in the hidden turn", len(tr.TurnItems[0].Entries), 0)
 	checkEqual(t, "sessions found by an opted-out turn's text", len(f.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// A session's task comes from the first exchange. If a new opt-out pattern hides this exchange, the transcript no
-// longer shows the task. The session list does not read tool calls, so the list hides every task that was stored under
-// other opt-out patterns.
+// The session's task comes from the first exchange, which the later opt-out hides.
 func TestLaterOptOutHidesTask(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -343,16 +378,17 @@ func TestLaterOptOutHidesTask(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.store.SetOptOut(o)
-	if after := transcriptTask(); before == "" || after != "" {
-		t.Errorf("task in the transcript: got %q before the opt-out and %q after, want a task before and none after", before, after)
+	if before == "" {
+		t.Error("no task in the transcript before the opt-out")
 	}
-	if after := listedTask(); listedBefore == "" || after != "" {
-		t.Errorf("task in the session list: got %q before the opt-out and %q after, want a task before and none after", listedBefore, after)
+	if listedBefore == "" {
+		t.Error("no task in the session list before the opt-out")
 	}
+	checkEqual(t, "task in the transcript after the opt-out", transcriptTask(), "")
+	checkEqual(t, "task in the session list after the opt-out", listedTask(), "")
 }
 
-// Transcript cuts long texts and returns at most TurnsShown turns. EachPart returns all turns with their full texts, in
-// several parts.
+// Transcript cuts long texts and returns at most TurnsShown turns. EachPart has neither limit.
 func TestEachPartReturnsFullTexts(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -369,9 +405,8 @@ func TestEachPartReturnsFullTexts(t *testing.T) {
 	var parts, read, longest int
 	err := f.archive.EachPart(t.Context(), tenantA, "story", func(part *store.Transcript) error {
 		parts++
-		if part.From != read || part.Exchanges != turns {
-			t.Errorf("transcript part %d: got From = %d, Exchanges = %d, want From = %d, Exchanges = %d", parts, part.From, part.Exchanges, read, turns)
-		}
+		checkEqual(t, "From", part.From, read)
+		checkEqual(t, "Exchanges", part.Exchanges, turns)
 		for i := range part.TurnItems {
 			for k := range part.TurnItems[i].Entries {
 				longest = max(longest, len(part.TurnItems[i].Entries[k].Text))
@@ -380,9 +415,12 @@ func TestEachPartReturnsFullTexts(t *testing.T) {
 		read = part.Next
 		return nil
 	})
-	if err != nil || parts != 2 || read != turns || longest < long {
-		t.Errorf("EachPart: got %d parts, %d exchanges, a longest text of %d bytes, error %v, want 2 parts, %d exchanges, a longest text of at least %d bytes, and no error", parts, read, longest, err, turns, long)
+	if err != nil {
+		t.Error(err)
 	}
+	checkEqual(t, "parts", parts, 2)
+	checkEqual(t, "exchanges", read, turns)
+	checkAtLeast(t, "bytes of the longest text", longest, long)
 }
 
 func TestBrowseSamplesFiltersNewestFirst(t *testing.T) {
@@ -403,14 +441,18 @@ func TestBrowseSamplesFiltersNewestFirst(t *testing.T) {
 		return list
 	}
 	all := browseSamples(store.SampleQuery{})
-	if len(all.Samples) != 5 || !slices.IsSortedFunc(all.Samples, func(a, b store.SampleItem) int { return b.Sample.CreatedAt.Compare(a.Sample.CreatedAt) }) {
-		t.Fatalf("BrowseSamples without a filter: got %d samples, want 5 samples, the newest first", len(all.Samples))
+	if len(all.Samples) != 5 {
+		t.Fatalf("BrowseSamples = %d samples, want 5", len(all.Samples))
+	}
+	if !slices.IsSortedFunc(all.Samples, func(a, b store.SampleItem) int { return b.Sample.CreatedAt.Compare(a.Sample.CreatedAt) }) {
+		t.Fatal("samples are not sorted, want the newest first")
 	}
 	good := browseSamples(store.SampleQuery{Filter: sample.Filter{Quality: []string{sample.Good}}})
 	checkEqual(t, "samples with quality good", len(good.Samples), 2)
 	first := browseSamples(store.SampleQuery{Limit: 2})
 	second := browseSamples(store.SampleQuery{Limit: 9, After: first.Next})
-	checkEqual(t, "samples on the first and the second page", fmt.Sprint(len(first.Samples), len(second.Samples)), "2 3")
+	checkEqual(t, "samples on the first page", len(first.Samples), 2)
+	checkEqual(t, "samples on the second page", len(second.Samples), 3)
 	checkEqual(t, "samples in one session", len(browseSamples(store.SampleQuery{Session: all.Samples[1].Session}).Samples), 1)
 	checkEqual(t, "unknown agent's samples", len(browseSamples(store.SampleQuery{Agent: "nobody"}).Samples), 0)
 	o, err := sample.NewOptOut(nil, []string{"*"}, nil)

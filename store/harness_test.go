@@ -42,7 +42,7 @@ var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an 
 
 var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a time.Time cannot be a constant
 
-// clock is a clock that a test can advance: a manual time or time.Now, plus an offset.
+// clock is a clock that a test can advance.
 type clock struct {
 	mu     sync.Mutex
 	manual time.Time     // zero means time.Now
@@ -64,7 +64,7 @@ func (c *clock) add(d time.Duration) {
 	c.offset += d
 }
 
-// backend is a store.Backend with additional methods by which tests read the stored data.
+// backend is a store.Backend with methods for the learner and for tests.
 type backend interface {
 	store.Backend
 	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
@@ -74,7 +74,7 @@ type backend interface {
 	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 }
 
-// faultyBackend records the calls to a backend, and makes calls fail when a test asks for it.
+// faultyBackend records the calls to a backend, and fails calls on demand.
 type faultyBackend struct {
 	backend
 	mu    sync.Mutex
@@ -93,7 +93,7 @@ func (f *faultyBackend) onCall(hook func(op string)) {
 	f.hook = hook
 }
 
-// holdNext makes the next call to an operation wait until the returned channel is closed.
+// holdNext blocks the next call to an operation until the test closes release.
 func (f *faultyBackend) holdNext(op string) (release chan struct{}) {
 	release = make(chan struct{})
 	var held atomic.Bool
@@ -129,7 +129,7 @@ func (f *faultyBackend) failNext(op string, n int, err error) {
 	f.fail[op], f.err = n, err
 }
 
-// failWrites makes every Write of a batch without samples fail until the test calls allowWrites.
+// failWrites makes every Write without samples fail until allowWrites.
 func (f *faultyBackend) failWrites() { f.failNext("write", 1<<30, errDown) }
 
 func (f *faultyBackend) allowWrites() { f.failNext("write", 0, nil) }
@@ -212,8 +212,7 @@ func (f *faultyBackend) Unpark(ctx context.Context, tenant string, owners map[se
 	return f.backend.Unpark(ctx, tenant, owners)
 }
 
-// fixture is a store with a real SQLite database. Until a test calls run, no goroutine of the store runs, and deliver
-// does the goroutines' work.
+// fixture is a store with a real SQLite database. A test delivers the rows with deliver, or starts the store with run.
 type fixture struct {
 	t       testing.TB
 	dir     string
@@ -236,7 +235,7 @@ func newFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	return openFixture(t, t.TempDir(), &clock{manual: startTime}, change)
 }
 
-// runFixture opens and runs a store in a new directory, in a synctest bubble.
+// runFixture opens a store in a new directory and starts it. The test must be in a synctest bubble.
 func runFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	t.Helper()
 	f := openFixture(t, t.TempDir(), &clock{}, change)
@@ -244,7 +243,7 @@ func runFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	return f
 }
 
-// openFixture opens a store in a directory. If change is not nil, change edits the options.
+// openFixture opens a store in dir. A nil change keeps the default options.
 func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *fixture {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
@@ -294,8 +293,7 @@ func (f *fixture) run() {
 	go func() { f.done <- f.store.Run(ctx) }()
 }
 
-// drain ends Run as a shutdown of the program does. If Run is not running, drain calls Run with a canceled context,
-// which writes everything that is still in memory.
+// drain shuts the store down, which writes all rows in memory.
 func (f *fixture) drain() error {
 	if f.cancel == nil {
 		ctx, cancel := context.WithCancel(f.t.Context())
@@ -342,14 +340,13 @@ func (f *fixture) restart(change func(o *store.Options)) *fixture {
 	return openFixture(f.t, f.dir, f.clock, change)
 }
 
-// crash opens a second store with a copy of the current files, as if the program had crashed. The first store
-// continues.
+// crash opens a second store with a copy of the files, as after a crash. The first store continues.
 func (f *fixture) crash(change func(o *store.Options)) *fixture {
 	f.t.Helper()
 	return openFixture(f.t, copyDir(f.t, f.dir), f.clock, change)
 }
 
-// copyDir copies a directory's current files, as a crash would leave them.
+// copyDir copies a directory as a crash would leave it.
 func copyDir(t testing.TB, dir string) string {
 	t.Helper()
 	to := t.TempDir()
@@ -375,7 +372,7 @@ func copyDir(t testing.TB, dir string) string {
 	return to
 }
 
-// outboxIn returns the outbox path. The outbox has a separate directory, so that tests can list the outbox files.
+// outboxIn returns the path of the outbox, which has its own directory.
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
 func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
@@ -389,15 +386,14 @@ func (f *fixture) sessionsByKey(key session.EchoKey) []session.ID {
 
 func (f *fixture) deliver() { f.store.Deliver(f.t.Context()) }
 
-// deliverAll advances the clock and delivers until the outbox is empty. One delivery has a time limit, so on a busy
-// machine several deliveries are needed.
+// deliverAll delivers until the outbox is empty. On a busy machine, this takes several deliveries.
 func (f *fixture) deliverAll() {
 	for n := 0; n == 0 || n < 300 && f.balancedAccount(true).Spooled+f.store.Metrics.Pending.Load() > 0; n++ {
 		f.deliverFor(time.Second)
 	}
 }
 
-// deliverFor advances the clock, with a delivery every second.
+// deliverFor advances the clock by d, and delivers every second.
 func (f *fixture) deliverFor(d time.Duration) {
 	for ; d > 0; d -= time.Second {
 		f.clock.add(time.Second)
@@ -405,14 +401,13 @@ func (f *fixture) deliverFor(d time.Duration) {
 	}
 }
 
-// balancedAccount returns the account, and fails the test if the account does not count each exchange exactly once.
+// balancedAccount calls readAccount for the fixture's outbox.
 func (f *fixture) balancedAccount(running bool) store.Account {
 	f.t.Helper()
 	return readAccount(f.t, f.options.Queue.Path, running)
 }
 
-// readAccount reads the account from an outbox file. It fails the test unless the numbers of stored, spooled (waiting),
-// incomplete and dropped exchanges add up to the number of admitted exchanges.
+// readAccount reads the account from an outbox file and checks the sum.
 func readAccount(t testing.TB, path string, running bool) store.Account {
 	t.Helper()
 	b, err := store.ReadAccount(path, running)
@@ -424,13 +419,13 @@ func readAccount(t testing.TB, path string, running bool) store.Account {
 		sum += n
 	}
 	if sum != b.Admitted {
-		t.Errorf("stored + spooled + incomplete + dropped exchanges: got %d, want %d (the admitted exchanges)", sum, b.Admitted)
+		t.Errorf("sum of the account = %d exchanges, want %d as admitted", sum, b.Admitted)
 	}
 	return b
 }
 
-// account returns the account in the format of accountText. If Run is not running, account first delivers for a second.
-// The argument running says whether the store is open.
+// account delivers for a second unless Run is running, and returns the account as text. The argument running says
+// whether the store is open.
 func (f *fixture) account(running bool) string {
 	f.t.Helper()
 	if f.store != nil && f.cancel == nil {
@@ -439,7 +434,7 @@ func (f *fixture) account(running bool) string {
 	return accountText(f.balancedAccount(running))
 }
 
-// accountText returns an account as "admitted = stored + spooled + incomplete + dropped".
+// accountText formats an account as "admitted = stored + spooled + incomplete + dropped".
 func accountText(b store.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", b.Admitted, b.Stored, b.Spooled, b.Incomplete)
 	for _, reason := range slices.Sorted(maps.Keys(b.Dropped)) {
@@ -448,8 +443,7 @@ func accountText(b store.Account) string {
 	return text
 }
 
-// checkMemoryIsFree fails the test if any memory for exchanges is in use. To find out, checkMemoryIsFree offers a turn
-// that fills the memory.
+// checkMemoryIsFree checks that one turn can use all memory for exchanges.
 func (f *fixture) checkMemoryIsFree() {
 	f.t.Helper()
 	checkEqual(f.t, "Metrics.Pending", f.store.Metrics.Pending.Load(), 0)
@@ -457,14 +451,14 @@ func (f *fixture) checkMemoryIsFree() {
 		return f.store.Offer(store.Turn{Exchange: newExchange(tenantA, "large", 1, f.clock.now()), Size: size})
 	}
 	if limit := f.options.Queue.MaxMemoryBytes; !offer(limit) {
-		f.t.Errorf("Offer(%d-byte turn) = false, want true, because no memory for exchanges should be in use", limit)
+		f.t.Errorf("Offer(%d-byte turn with free memory) = false, want true", limit)
 	}
 	if offer(1) {
-		f.t.Error("Offer(1-byte turn while the memory for exchanges is full) = true, want false")
+		f.t.Error("Offer(1-byte turn with full memory) = true, want false")
 	}
 }
 
-// filesWith returns the names of the files in a directory that contain a text.
+// filesWith returns the names of the files in dir that contain text.
 func filesWith(t testing.TB, dir, text string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -488,7 +482,7 @@ func (f *fixture) outboxFilesWith(text string) []string {
 	return filesWith(f.t, filepath.Dir(f.options.Queue.Path), text)
 }
 
-// closeSessions moves the clock past closeAge and closes all due sessions as the learner does.
+// closeSessions advances the clock past closeAge and closes all due sessions.
 func (f *fixture) closeSessions() {
 	f.t.Helper()
 	f.clock.add(closeAge + time.Second)
@@ -504,8 +498,7 @@ func (f *fixture) closeSessions() {
 	}
 }
 
-// settleRow closes one session as the learner does: it writes the samples, the reward, and the counters "closed" and
-// "rewarded".
+// settleRow closes a session as the learner does.
 func (f *fixture) settleRow(row *session.Row) error {
 	ctx := f.t.Context()
 	entries, feedbackState, err := f.backend.SessionFeedback(ctx, row.Tenant, row.ID)
@@ -565,7 +558,7 @@ func (f *fixture) beginSession(tenant, name string, a trial.Assignment) session.
 	return id
 }
 
-// change edits the record of a session in memory, and then releases the session with c as the kind of change.
+// change edits the record of a session in memory.
 func (f *fixture) change(id session.ID, c store.Change, change func(rec *session.Record)) {
 	f.t.Helper()
 	ses := f.store.AcquireInMemory(id)
@@ -591,14 +584,14 @@ func (f *fixture) offer(name string, turns ...int) {
 	}
 }
 
-// offerLarge offers an incompressible turn of about size bytes, and reports whether the store accepted the turn.
+// offerLarge offers an incompressible turn of about size bytes.
 func (f *fixture) offerLarge(name string, turn, size int) bool {
 	x := newExchange(tenantA, name, turn, f.clock.now())
 	x.Reply.Text = noise(turn, size)
 	return f.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 }
 
-// startTurn begins a turn, which stays in progress until the test calls endTurn.
+// startTurn begins a turn that ends with endTurn.
 func (f *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
 	x := newExchange(tenantA, name, turn, f.clock.now())
 	return x, f.store.BeginTurn(x)
@@ -611,7 +604,7 @@ func (f *fixture) endTurn(x *sample.Exchange, start *store.TurnStart) {
 	}
 }
 
-// playOneTurn begins a session, offers the session's first turn, and delivers both.
+// playOneTurn begins a session with one turn and delivers both.
 func (f *fixture) playOneTurn(name string, a trial.Assignment) session.ID {
 	f.t.Helper()
 	id := f.beginSession(tenantA, name, a)
@@ -628,13 +621,15 @@ func (f *fixture) addKey(key session.EchoKey, id session.ID) {
 func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	f.t.Helper()
 	got, err := f.store.Post(f.t.Context(), tenant, []session.ID{id}, 0, e)
-	if err != nil || got.Status != store.Joined {
-		f.t.Fatalf("Post: got %+v, error %v, want status %s and no error", got, err, store.Joined)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if got.Status != store.Joined {
+		f.t.Fatalf("Post status = %s, want %s", got.Status, store.Joined)
 	}
 }
 
-// postByKey posts feedback that identifies the session only by an echo key, as for a client that knows only a reply's
-// id.
+// postByKey posts feedback that identifies the session only by an echo key.
 func (f *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
 	f.t.Helper()
 	got, err := f.store.Post(f.t.Context(), tenant, nil, key, e)
@@ -673,8 +668,7 @@ func (f *fixture) counter(scope, field string) (sum float64) {
 	return sum
 }
 
-// settledState returns what the counters contain for the session: the reward, and a version that grows with each
-// settlement.
+// settledState returns the session's state at the last settlement.
 func (f *fixture) settledState(id session.ID) session.SettledState {
 	f.t.Helper()
 	a, err := f.backend.SettledState(f.t.Context(), tenantA, id)
@@ -684,7 +678,7 @@ func (f *fixture) settledState(id session.ID) session.SettledState {
 	return a
 }
 
-// rewardAfterClose closes all sessions, and returns one session's reward, or -1 if the session has no reward.
+// rewardAfterClose closes all sessions and returns the reward of session id, or -1 if there is none.
 func (f *fixture) rewardAfterClose(id session.ID) float64 {
 	f.t.Helper()
 	f.closeSessions()
@@ -704,7 +698,7 @@ func (f *fixture) row(id session.ID) (session.Row, bool) {
 	return row, ok
 }
 
-// storedTurnCount returns the number of turns in the session's stored row.
+// storedTurnCount returns the number of turns in the stored row.
 func (f *fixture) storedTurnCount(id session.ID) int {
 	f.t.Helper()
 	row, ok := f.row(id)
@@ -718,14 +712,17 @@ func (f *fixture) storedTurnCount(id session.ID) int {
 	return rec.Thread.Turns
 }
 
-// turnCount returns the number of turns in the session's record, which Acquire reads from memory or from the backend.
+// turnCount acquires the session and returns its number of turns.
 func (f *fixture) turnCount(id session.ID) int {
 	f.t.Helper()
 	ses, uncertain := f.store.Acquire(f.t.Context(), tenantA, id)
-	if ses == nil || uncertain {
-		f.t.Fatalf("Acquire: got session %v, uncertain = %v, want a session and uncertain = false", ses, uncertain)
+	if ses == nil {
+		f.t.Fatalf("Acquire = nil, uncertain = %v, want a session", uncertain)
 	}
 	defer f.store.Release(ses, store.Unchanged)
+	if uncertain {
+		f.t.Fatal("uncertain = true, want false")
+	}
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	return ses.Record.Thread.Turns
@@ -740,7 +737,7 @@ func (f *fixture) exchangeCount(id session.ID) int {
 	return len(list)
 }
 
-// storedTurns returns a session's stored turns, each with the outcome, such as "1 complete".
+// storedTurns returns a session's stored turns, such as "1 complete".
 func (f *fixture) storedTurns(name string) (turns []string) {
 	f.t.Helper()
 	list, err := f.backend.Exchanges(f.t.Context(), tenantA, sessionID(name))
@@ -754,8 +751,7 @@ func (f *fixture) storedTurns(name string) (turns []string) {
 	return turns
 }
 
-// newAssignment returns an assignment with one lesson, which is injected or withheld. The numbers in the assignment are
-// arbitrary.
+// newAssignment returns an assignment with one lesson, injected or withheld. Its numbers are arbitrary.
 func newAssignment(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -767,7 +763,7 @@ func newAssignment(injected bool) trial.Assignment {
 	}
 }
 
-// newExchange returns the exchange of a turn. The exchange's id is derived from the session and the turn number.
+// newExchange returns a turn's exchange, with an id derived from the session and the turn number.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.NamedID(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
@@ -778,7 +774,7 @@ func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// noise returns at least size bytes of random words, which hardly compress and are not redacted.
+// noise returns size bytes or more of random words that hardly compress.
 func noise(seed, size int) string {
 	var b strings.Builder
 	for x := uint64(seed)*2654435761 + 88172645463325252; b.Len() < size; { //nolint:gosec // an overflow does no harm
@@ -793,7 +789,7 @@ func noise(seed, size int) string {
 	return b.String()
 }
 
-// newScore returns a user's feedback with a score from 0 to 1. The argument minute sets the time of the feedback.
+// newScore returns a user's score, posted at 07:minute.
 func newScore(id string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -801,7 +797,7 @@ func newScore(id string, minute int, score float64) feedback.Entry {
 	}
 }
 
-// sessionID returns the id of the session with the given name in tenantA.
+// sessionID returns the id of a session in tenantA.
 func sessionID(name string) session.ID {
 	return session.NamedID(tenantA, session.NamespaceSession, name)
 }
@@ -815,14 +811,14 @@ func newOptOut(t testing.TB, pattern string) *sample.OptOut {
 	return o
 }
 
-// optOutEnvFiles returns a function that changes the options so that exchanges with a path that ends in .env opt out.
+// optOutEnvFiles returns an option by which exchanges that access .env files opt out.
 func optOutEnvFiles(t testing.TB) func(o *store.Options) {
 	t.Helper()
 	out := newOptOut(t, "*.env")
 	return func(o *store.Options) { o.Content.OptOut = out }
 }
 
-// readEnvFile adds a tool call to an exchange. The call's path matches the opt-out pattern of optOutEnvFiles.
+// readEnvFile adds a tool call that reads a .env file.
 func readEnvFile(x *sample.Exchange) {
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
 }
@@ -871,5 +867,5 @@ func eventually(t testing.TB, event string, ok func() bool) {
 	}
 }
 
-// replyKey is the echo key (the hash of a reply's id) in tests that need only one key.
+// replyKey is the echo key (the hash of a reply's id) of tests with only one key.
 const replyKey session.EchoKey = 0xabcdef

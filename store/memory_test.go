@@ -19,7 +19,7 @@ import (
 // idleTime is longer than an unused session stays in memory.
 const idleTime = 11 * time.Minute
 
-// idleFor advances the clock, and waits until the running store has evicted the idle sessions.
+// idleFor advances the clock and waits for the eviction of idle sessions.
 func (f *fixture) idleFor(d time.Duration) {
 	f.clock.add(d)
 	time.Sleep(time.Second)
@@ -29,16 +29,14 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := sessionID("s")
-	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, id); ses != nil || uncertain {
-		t.Errorf("Acquire(unknown session): got %v, uncertain = %v, want nil and uncertain = false", ses, uncertain)
-	}
-	if ses := f.store.AcquireInMemory(id); ses != nil {
-		t.Errorf("AcquireInMemory(unknown session): got %v, want nil", ses)
-	}
+	ses, uncertain := f.store.Acquire(t.Context(), tenantA, id)
+	checkEqual(t, "Acquire(unknown session)", ses, nil)
+	checkEqual(t, "uncertain", uncertain, false)
+	checkEqual(t, "AcquireInMemory(unknown session)", f.store.AcquireInMemory(id), nil)
 	f.beginSession(tenantA, "s", newAssignment(true))
 	f.backend.takeCalls()
 	checkEqual(t, "turns in memory", f.turnCount(id), 1)
-	checkEqual(t, "look-ups in the backend for a session in memory", f.backend.takeLookups(), 0)
+	checkEqual(t, "backend look-ups for a session in memory", f.backend.takeLookups(), 0)
 	f.deliver()
 	f = f.restart(nil)
 	checkEqual(t, "sessions in memory after a restart", f.store.Sessions(), 0)
@@ -48,34 +46,41 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	checkEqual(t, "sessions in memory", f.store.Sessions(), 1)
 }
 
-// The result uncertain = true means that the session may exist, but that the backend did not return a usable row.
+// An uncertain session may exist, but the backend returned no usable row.
 func TestAcquireReportsUnavailableBackend(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
 	id := sessionID("s")
 	f.backend.failNext("session", 1, errDown)
-	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !uncertain {
-		t.Errorf("Acquire during an outage: got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
-	}
+	ses, uncertain := f.store.Acquire(t.Context(), tenantA, id)
+	checkEqual(t, "Acquire during an outage", ses, nil)
+	checkEqual(t, "uncertain during an outage", uncertain, true)
+
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if ses, uncertain := f.store.Acquire(ended, tenantA, id); ses != nil || !uncertain {
-		t.Errorf("Acquire with a canceled context: got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
+	ses, uncertain = f.store.Acquire(ended, tenantA, id)
+	checkEqual(t, "Acquire with a canceled context", ses, nil)
+	checkEqual(t, "uncertain with a canceled context", uncertain, true)
+	found, uncertain := f.store.FindByEchoes(ended, tenantA, []session.EchoKey{1})
+	if found != nil {
+		t.Errorf("FindByEchoes with a canceled context = %v, want nil", found)
 	}
-	if m, uncertain := f.store.FindByEchoes(ended, tenantA, []session.EchoKey{1}); m != nil || !uncertain {
-		t.Errorf("FindByEchoes with a canceled context: got %v, uncertain = %v, want nil and uncertain = true", m, uncertain)
-	}
-	row := session.Row{Tenant: tenantA, ID: id, Started: f.clock.now(), Data: []byte("{half")}
-	if err := f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
+	checkEqual(t, "uncertain with a canceled context", uncertain, true)
+
+	damaged := session.Row{Tenant: tenantA, ID: id, Started: f.clock.now(), Data: []byte("{half")}
+	if err := f.backend.Write(t.Context(), session.Batch{Rows: []session.Row{damaged}}); err != nil {
 		t.Fatal(err)
 	}
-	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, id); ses != nil || !uncertain {
-		t.Errorf("Acquire(session with a damaged row): got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
-	}
+	ses, uncertain = f.store.Acquire(t.Context(), tenantA, id)
+	checkEqual(t, "Acquire(session with a damaged row)", ses, nil)
+	checkEqual(t, "uncertain with a damaged row", uncertain, true)
 	checkList(t, "failed steps", f.takeFailures(), []string{"lookup", "lookup", "lookup", "decode"})
-	if m, uncertain := f.store.FindByEchoes(t.Context(), tenantA, nil); m != nil || uncertain {
-		t.Errorf("FindByEchoes without keys: got %v, uncertain = %v, want nil and uncertain = false", m, uncertain)
+
+	found, uncertain = f.store.FindByEchoes(t.Context(), tenantA, nil)
+	if found != nil {
+		t.Errorf("FindByEchoes without keys = %v, want nil", found)
 	}
+	checkEqual(t, "uncertain without keys", uncertain, false)
 }
 
 func TestLookupTimeoutNamesLimit(t *testing.T) {
@@ -85,11 +90,17 @@ func TestLookupTimeoutNamesLimit(t *testing.T) {
 		o.Hooks.OnFailure = func(_ label.Step, err error) { failures = append(failures, err) }
 	})
 	f.backend.failNext("session", 1, fmt.Errorf("%w: %w", errDown, context.DeadlineExceeded))
-	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s")); ses != nil || !uncertain {
-		t.Errorf("Acquire with a slow backend: got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
+	ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s"))
+	checkEqual(t, "Acquire", ses, nil)
+	checkEqual(t, "uncertain", uncertain, true)
+	if len(failures) != 1 {
+		t.Fatalf("failures = %v, want one", failures)
 	}
-	if len(failures) != 1 || !strings.Contains(failures[0].Error(), "limits.lookup_timeout (5s)") || errors.Is(failures[0], session.ErrUnavailable) {
-		t.Errorf("failures after a look-up timeout: got %v, want one that contains \"limits.lookup_timeout (5s)\" and is not session.ErrUnavailable", failures)
+	if err := failures[0]; !strings.Contains(err.Error(), "limits.lookup_timeout (5s)") {
+		t.Errorf("failure = %v, want limits.lookup_timeout (5s) in the message", err)
+	}
+	if err := failures[0]; errors.Is(err, session.ErrUnavailable) {
+		t.Errorf("failure = %v, want a different error than ErrUnavailable", err)
 	}
 }
 
@@ -131,11 +142,11 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 		f.store.Release(f.store.AcquireInMemory(used), store.Unchanged)
 		time.Sleep(time.Second)
 		for name, want := range map[string]bool{"idle": false, "unchanged": false, "held": true, "used": true} {
-			checkEqual(t, "the session "+name+" is in memory after the idle time", f.inMemory(tenantA, sessionID(name)), want)
+			checkEqual(t, name+" session is in memory after the idle time", f.inMemory(tenantA, sessionID(name)), want)
 		}
 		f.store.Release(holder, store.Unchanged)
 		f.backend.takeCalls()
-		checkEqual(t, "turns of the idle session, read from the database", f.turnCount(idle), 1)
+		checkEqual(t, "idle session's turns in the database", f.turnCount(idle), 1)
 		for turns, c := range map[int]store.Change{5: store.DecisionsChanged, 6: store.CountsChanged} {
 			f.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
 			f.idleFor(idleTime)
@@ -172,9 +183,9 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 	for i := range 10 * limit {
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		f.deliver()
-		f.store.Release(f.store.AcquireInMemory(first), store.Unchanged) // the first session is in use all the time
+		f.store.Release(f.store.AcquireInMemory(first), store.Unchanged) // the first session stays in use
 		if n := f.store.Sessions(); n > limit {
-			t.Fatalf("sessions in memory after session %d began: got %d, want at most %d", i, n, limit)
+			t.Fatalf("%d sessions in memory, want at most %d", n, limit)
 		}
 	}
 	checkEqual(t, "the session in use is in memory", f.inMemory(tenantA, first), true)
@@ -185,8 +196,7 @@ func TestSessionsInMemoryAreLimited(t *testing.T) {
 	checkEqual(t, "backend look-ups", f.backend.takeLookups(), 1)
 }
 
-// A session can be evicted as soon as its row is in the outbox. Until the row is in the backend, Acquire reports the
-// session as uncertain.
+// The store can evict a session once the outbox has its row. Until the backend has the row, the session is uncertain.
 func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50
@@ -196,21 +206,22 @@ func TestSessionsInMemoryAreLimitedDuringOutage(t *testing.T) {
 		f.beginSession(tenantA, fmt.Sprint("s", i), newAssignment(true))
 		f.deliver()
 		if n := f.store.Sessions(); n > limit {
-			t.Fatalf("sessions in memory after session %d began: got %d, want at most %d", i, n, limit)
+			t.Fatalf("%d sessions in memory, want at most %d", n, limit)
 		}
 	}
-	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses != nil || !uncertain {
-		t.Errorf("Acquire(session that is only in the outbox): got %v, uncertain = %v, want nil and uncertain = true", ses, uncertain)
-	}
+	ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s0"))
+	checkEqual(t, "Acquire(session in the outbox)", ses, nil)
+	checkEqual(t, "uncertain during the outage", uncertain, true)
 	f.backend.allowWrites()
 	f.deliverFor(2 * time.Second)
-	if ses, uncertain := f.store.Acquire(t.Context(), tenantA, sessionID("s0")); ses == nil || uncertain {
-		t.Errorf("Acquire after the outage: got %v, uncertain = %v, want a session and uncertain = false", ses, uncertain)
+	ses, uncertain = f.store.Acquire(t.Context(), tenantA, sessionID("s0"))
+	if ses == nil {
+		t.Error("Acquire after the outage = nil, want the session")
 	}
+	checkEqual(t, "uncertain after the outage", uncertain, false)
 }
 
-// A session without a stored row cannot be evicted, because memory has the only copy. One sixteenth of the limit is
-// reserved for sessions that are continued.
+// The store never evicts a session without a stored row. It reserves a sixteenth of the limit for continued sessions.
 func TestFullMemoryRefusesNewSessions(t *testing.T) {
 	t.Parallel()
 	const limit = 64
@@ -225,7 +236,7 @@ func TestFullMemoryRefusesNewSessions(t *testing.T) {
 		begun++
 	}
 	checkEqual(t, "sessions begun", begun, limit-limit/16)
-	for i := range limit { // these sessions begin without a call of FullReason
+	for i := range limit { // without a call of FullReason
 		rec := &session.Record{Identity: session.Identity{ID: sessionID(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := f.store.Add(rec); ses != nil {
 			f.store.Release(ses, store.DecisionsChanged)
@@ -233,15 +244,14 @@ func TestFullMemoryRefusesNewSessions(t *testing.T) {
 		}
 	}
 	checkEqual(t, "sessions in memory", f.store.Sessions(), limit-limit/16)
-	checkEqual(t, "sessions begun, including those without calling FullReason", begun, limit-limit/16)
+	checkEqual(t, "sessions begun in both loops", begun, limit-limit/16)
 	checkEqual(t, "the first session is in memory", f.inMemory(tenantA, first), true)
 	f.deliver()
 	checkEqual(t, "FullReason after the rows are written", f.store.FullReason(tenantA), "")
 	checkEqual(t, "first session's turns", f.turnCount(first), 1)
 }
 
-// A session stays in memory while one of its turns is in the recorder's queue, even if the turn's request has ended and
-// other sessions need the memory.
+// A session stays in memory while the recorder's queue has one of its turns.
 func TestSessionStaysInMemoryUntilOptOutDecision(t *testing.T) {
 	t.Parallel()
 	const limit = 32
@@ -259,10 +269,10 @@ func TestSessionStaysInMemoryUntilOptOutDecision(t *testing.T) {
 		}
 	}
 	fillMemory()
-	checkEqual(t, "the session of the queued turn is in memory", f.inMemory(tenantA, sessionID("s")), true)
+	checkEqual(t, "in memory before the opt-out decision", f.inMemory(tenantA, sessionID("s")), true)
 	f.deliver()
 	fillMemory()
-	checkEqual(t, "the session is in memory after the opt-out decision", f.inMemory(tenantA, sessionID("s")), false)
+	checkEqual(t, "in memory after the opt-out decision", f.inMemory(tenantA, sessionID("s")), false)
 }
 
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
@@ -277,7 +287,7 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	}
 	f.deliver()
 	for i := range limit {
-		for range longRequests/16 + 1 { // each call of FullReason examines at most 16 sessions
+		for range longRequests/16 + 1 { // one call examines at most 16 sessions
 			f.store.FullReason(tenantA)
 		}
 		checkEqual(t, fmt.Sprint("FullReason before new session ", i), f.store.FullReason(tenantA), "")
@@ -325,10 +335,10 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	checkEqual(t, "total turns", sum, workers*rounds)
 }
 
-// hangingBackend is a backend whose look-ups can block until the context ends.
+// hangingBackend can block look-ups until the context ends.
 type hangingBackend struct {
 	*faultyBackend
-	hangs bool // whether look-ups block
+	hangs bool
 }
 
 func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
@@ -339,8 +349,7 @@ func (h *hangingBackend) Session(ctx context.Context, tenant string, id session.
 	return h.faultyBackend.Session(ctx, tenant, id)
 }
 
-// playReplicaTurn adds a turn to the session on replica f, and returns this replica's record of the session. As in the
-// proxy, the session gets a temporary record if the backend does not answer in time.
+// playReplicaTurn adds a turn to the session on replica f, as the proxy does, and returns the record.
 func (f *fixture) playReplicaTurn(id session.ID, name string) *session.Record {
 	f.t.Helper()
 	f.clock.add(time.Second)
@@ -368,8 +377,7 @@ func (f *fixture) playReplicaTurn(id session.ID, name string) *session.Record {
 	return ses.Record
 }
 
-// A replica that cannot read the backend begins a temporary record of the session. The replica never overwrites the
-// stored record with the temporary record, and adopts the stored record when the backend answers.
+// A replica without an answer from the backend begins a temporary record, and never overwrites the stored record.
 func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -398,20 +406,24 @@ func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 		hanging.hangs = true
 		for range 3 {
 			rec := second.playReplicaTurn(id, "s")
-			checkEqual(t, "record's StartedOffline and Excluded", fmt.Sprint(rec.State.StartedOffline, rec.Assignment.Excluded), "true true")
-			kept := storedRecord()
-			checkEqual(t, "stored record's StartedOffline, Excluded and pick count", fmt.Sprint(kept.State.StartedOffline, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
+			checkEqual(t, "StartedOffline", rec.State.StartedOffline, true)
+			checkEqual(t, "Excluded", rec.Assignment.Excluded, true)
+			stored := storedRecord()
+			checkEqual(t, "stored StartedOffline", stored.State.StartedOffline, false)
+			checkEqual(t, "stored Excluded", stored.Assignment.Excluded, false)
+			checkEqual(t, "stored picks", len(stored.Assignment.Picks), 1)
 		}
 		checkEqual(t, "turns in the first replica", first.playReplicaTurn(id, "s").Thread.Turns, 2)
 		hanging.hangs = false
 		rec := second.playReplicaTurn(id, "s")
-		checkEqual(t, "adopted record's StartedOffline and pick count", fmt.Sprint(rec.State.StartedOffline, len(rec.Assignment.Picks)), "false 1")
-		checkEqual(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
-		checkEqual(t, "adopted record's turns", rec.Thread.Turns, 3)
+		checkEqual(t, "StartedOffline after the outage", rec.State.StartedOffline, false)
+		checkEqual(t, "picks after the outage", len(rec.Assignment.Picks), 1)
+		checkEqual(t, "Excluded after the outage", rec.Assignment.Excluded, true)
+		checkEqual(t, "ExcludedFor after the outage", string(rec.Assignment.ExcludedFor), string(label.ExcludedLate))
+		checkEqual(t, "turns after the outage", rec.Thread.Turns, 3)
 		checkEqual(t, "turns in the stored row", storedRecord().Thread.Turns, 3)
 
-		// If the backend has no record of the session, the temporary record stays, and the replica does not look up the
-		// session again.
+		// Without a stored record, the temporary record stays.
 		hanging.hangs = true
 		newID := sessionID("new")
 		checkEqual(t, "the record is temporary", second.playReplicaTurn(newID, "new").State.StartedOffline, true)
@@ -425,8 +437,7 @@ func TestStoredRecordReplacesTemporaryRecord(t *testing.T) {
 	})
 }
 
-// The run's stored record replaces the temporary one. The run is then excluded from the experiment, because the look-up
-// did not end in time.
+// The late look-up also excludes the run from the experiment.
 func TestStoredRunReplacesTemporaryRun(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -448,11 +459,13 @@ func TestStoredRunReplacesTemporaryRun(t *testing.T) {
 	}
 	f.store.RefreshUnit(t.Context(), unit)
 	got := unit.Record
-	checkEqual(t, "run's StartedOffline, picks, Excluded and ExcludedFor", fmt.Sprint(got.State.StartedOffline, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
+	checkEqual(t, "StartedOffline", got.State.StartedOffline, false)
+	checkEqual(t, "picks", len(got.Assignment.Picks), 1)
+	checkEqual(t, "Excluded", got.Assignment.Excluded, true)
+	checkEqual(t, "ExcludedFor", string(got.Assignment.ExcludedFor), string(label.ExcludedLate))
 }
 
-// noCloseBackend is a backend that two fixtures share. Close does nothing, because the other fixture closes the
-// backend.
+// noCloseBackend is a backend that another fixture closes.
 type noCloseBackend struct{ backend }
 
 func (noCloseBackend) Close() error { return nil }
@@ -481,11 +494,10 @@ func TestRefreshReadsOtherReplicasCounts(t *testing.T) {
 	ses = f.store.AcquireInMemory(id)
 	f.store.Refresh(t.Context(), ses)
 	f.store.Release(ses, store.Unchanged)
-	checkEqual(t, "turns after refreshing a record that is newer in memory", f.turnCount(id), 9)
+	checkEqual(t, "turns of a newer record in memory", f.turnCount(id), 9)
 }
 
-// FullReason refuses new sessions of a flooding tenant that has used up its share. Once the tenant's rows are stored, a
-// new session evicts the tenant's least recently used session.
+// A tenant that has used up its share gets no new session until its rows are stored.
 func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const limit, share = 64, 32

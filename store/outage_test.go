@@ -36,7 +36,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 		<-writing
 		for i := range int64(3) {
 			f.offer(fmt.Sprint("meanwhile-", i), 1)
-			eventually(t, "the turn to be recorded while the backend is blocked", func() bool { return f.balancedAccount(true).Spooled == i+2 })
+			eventually(t, "the recorder", func() bool { return f.balancedAccount(true).Spooled == i+2 })
 		}
 		checkAccount(t, "account while the backend is blocked", f.account(true), "4 = 0 + 4 + 0")
 		close(release)
@@ -47,7 +47,7 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 	})
 }
 
-// The backlog in this test is ten times as large as the memory for exchanges, so most exchanges wait in the outbox.
+// Most exchanges wait in the outbox, because the backlog is ten times as large as the memory for exchanges.
 func TestLongOutageBacklogIsStored(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -81,7 +81,7 @@ func TestLongOutageBacklogIsStored(t *testing.T) {
 				}
 				checkList(t, name+": stored turns", f.storedTurns(name), want)
 				if _, ok := f.row(sessionID(name)); !ok {
-					t.Errorf("session %s has no row after the outage", name)
+					t.Errorf("session %s has no row", name)
 				}
 				key := session.EchoKey(1000 + i)
 				checkList(t, "sessions for the key", f.sessionsByKey(key), []session.ID{sessionID(name)})
@@ -105,8 +105,7 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	checkEqual(t, "turns in the stored row", f.storedTurnCount(id), 5)
 }
 
-// Acquire does not find a session that is only in the outbox, but returns uncertain = true, because the session may
-// exist.
+// Acquire reports uncertain = true while the session is only in the outbox.
 func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -120,18 +119,18 @@ func TestUndeliveredSessionIsUncertainAfterARestart(t *testing.T) {
 	checkEqual(t, "the undelivered session is uncertain after the restart", uncertain, true)
 	f.deliverFor(time.Second)
 	ses, uncertain := f.store.Acquire(t.Context(), tenantA, id)
-	if ses == nil || uncertain {
-		t.Fatalf("Acquire(delivered session): got %v, uncertain = %v, want a session and uncertain = false", ses, uncertain)
+	if ses == nil {
+		t.Fatal("Acquire(delivered session) = nil, want a session")
 	}
+	checkEqual(t, "the delivered session is uncertain", uncertain, false)
 	f.store.Release(ses, store.Unchanged)
 }
 
-// sharedBackend is a backend that several replicas share. When its epoch changes, the store assumes that the backend
-// has lost the last writes.
+// sharedBackend is a backend of several replicas. A new epoch means that the backend may have lost the last writes.
 type sharedBackend struct {
 	*faultyBackend
 	epoch     string
-	announced func()            // called when an erasure is announced; may be nil
+	announced func()            // called by Announce; may be nil
 	erased    []session.Erasure // returned by the next Erasures call
 }
 
@@ -168,8 +167,7 @@ func (b *sharedBackend) AwaitReplicas(context.Context) error { return b.call("aw
 
 func (b *sharedBackend) Epoch(context.Context) (string, error) { return b.epoch, b.call("epoch") }
 
-// withSharedBackend returns a function that wraps the backend in the options as a sharedBackend, and sets *shared to
-// it.
+// withSharedBackend returns an option that wraps the backend as a sharedBackend and stores the result in *shared.
 func withSharedBackend(shared **sharedBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
 		*shared = &sharedBackend{faultyBackend: o.Backend.(*faultyBackend), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faultyBackend
@@ -177,12 +175,15 @@ func withSharedBackend(shared **sharedBackend, epoch string) func(o *store.Optio
 	}
 }
 
-// deleteSession deletes a session from the backend without the store's knowledge, as if the backend had lost the
-// session.
+// deleteSession deletes a session from the backend only, as a loss of data would.
 func (f *fixture) deleteSession(name string) {
 	f.t.Helper()
-	if ok, err := f.backend.Forget(f.t.Context(), tenantA, sessionID(name)); !ok || err != nil {
-		f.t.Fatalf("Forget(%s): got found = %v, error %v, want found = true and no error", name, ok, err)
+	found, err := f.backend.Forget(f.t.Context(), tenantA, sessionID(name))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if !found {
+		f.t.Fatalf("Forget(%s) = false, want true", name)
 	}
 }
 
@@ -195,8 +196,8 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		f.offer(name, 1)
 		f.deliverFor(5 * time.Second)
 	}
-	checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0") // admitted = stored + spooled + incomplete
-	for _, epoch := range []string{"two", "three"} {             // each new epoch starts a new delivery of the rows in the outbox
+	checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
+	for _, epoch := range []string{"two", "three"} {
 		f.deleteSession("new")
 		shared.epoch = epoch
 		f.deliverFor(time.Second)
@@ -204,14 +205,14 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
 	}
 
-	x, start := f.startTurn("new", 2) // the backend loses this turn while precept is down
+	x, start := f.startTurn("new", 2)
 	f.deliver()
 	f.endTurn(x, start)
 	f.deliver()
 	if err := f.drain(); err != nil {
 		t.Fatal(err)
 	}
-	f.deleteSession("new")
+	f.deleteSession("new") // while precept is down
 	f = f.restart(withSharedBackend(&shared, "four"))
 	f.deliverFor(time.Second)
 	checkList(t, "turns delivered again after a shutdown", f.storedTurns("new"), []string{"1 complete", "2 complete"})
@@ -220,8 +221,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// The outbox deletes a delivered exchange only when the exchange is durable: with a local database after a sync, with a
-// shared server a few seconds after a sync.
+// An exchange is durable after a sync of a local database, or a few seconds after a sync of a shared server.
 func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 	t.Parallel()
 	for _, isShared := range []bool{true, false} {
@@ -229,7 +229,7 @@ func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 			t.Parallel()
 			var shared *sharedBackend
 			f := newFixture(t, func(o *store.Options) {
-				o.Queue.MaxBytes = 256 << 10 // so small that the outbox compacts its file to free a few kilobytes
+				o.Queue.MaxBytes = 256 << 10 // small, so that the outbox compacts its file
 				if isShared {
 					withSharedBackend(&shared, "one")(o)
 				}
@@ -246,10 +246,10 @@ func TestOutboxDeletesOnlyDurableExchanges(t *testing.T) {
 			f.backend.failNext("sync", 0, nil)
 			if isShared {
 				f.deliverFor(6 * time.Second)
-				checkAtLeast(t, "outbox bytes while the server may lose the rows", f.store.OutboxBytes(), 100<<10)
+				checkAtLeast(t, "outbox bytes 6 seconds after the sync", f.store.OutboxBytes(), 100<<10)
 			}
 			f.deliverFor(durableAfter)
-			checkAtMost(t, "outbox bytes once the rows are durable", f.store.OutboxBytes(), before/2-1)
+			checkAtMost(t, "outbox bytes of durable rows", f.store.OutboxBytes(), before/2-1)
 			checkAccount(t, "account after a crash", f.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
@@ -270,7 +270,7 @@ func TestFullOutboxDropsNewestExchanges(t *testing.T) {
 	account := f.balancedAccount(true)
 	dropped := account.Dropped["quota"]
 	if dropped < turns/4 || dropped > turns-5 {
-		t.Fatalf("dropped exchanges when the outbox is full: got %v, want %d to %d with the reason quota", account.Dropped, turns/4, turns-5)
+		t.Fatalf("dropped = %v, want quota %d to %d", account.Dropped, turns/4, turns-5)
 	}
 	checkEqual(t, "Metrics.DroppedQuota", f.store.Metrics.DroppedQuota.Load(), dropped)
 	checkEqual(t, "Metrics.Pending", f.store.Metrics.Pending.Load(), account.Spooled)
@@ -284,8 +284,7 @@ func TestFullOutboxDropsNewestExchanges(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// The store cannot create the outbox, because the path of the outbox directory is a file. The store reports one
-// failure, and works without an outbox.
+// A file with the name of the outbox directory prevents the outbox.
 func TestExchangesStayInMemoryWithoutAnOutbox(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *store.Options) {
@@ -341,7 +340,7 @@ func TestLagIsOldestExchangeAge(t *testing.T) {
 	f.clock.add(10 * time.Second)
 	f.deliver()
 	if lag := f.store.Lag(); lag < 10*time.Second || lag > 20*time.Second {
-		t.Errorf("Lag while the backend is down: got %v, want 10s to 20s", lag)
+		t.Errorf("lag during the outage = %v, want 10s to 20s", lag)
 	}
 	checkAtLeast(t, "outbox bytes while the backend is down", f.store.OutboxBytes(), 1)
 	f.backend.allowWrites()
@@ -359,7 +358,7 @@ func TestStopReportsLostExchanges(t *testing.T) {
 	f.backend.failWrites()
 	f.offer("s", 2)
 	if err := f.drain(); !errors.Is(err, errDown) {
-		t.Errorf("shutdown with an undelivered exchange in memory: got error %v, want errDown", err)
+		t.Errorf("shutdown error = %v, want errDown", err)
 	}
 	checkEqual(t, "the failed steps contain stop", slices.Contains(f.takeFailures(), "stop"), true)
 }
@@ -368,7 +367,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]struct {
 		set    func(o *store.Options)
-		reason string // the reason with which exchanges are dropped
+		reason string // of the dropped exchanges
 	}{
 		"shared outbox":       {func(o *store.Options) { o.Queue.MultiTenant = true }, "quota"},
 		"limits.tenant_bytes": {func(o *store.Options) { o.Queue.MaxTenantBytes = 256 << 10 }, "tenant"},
@@ -386,10 +385,13 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			}
 			dropped := f.balancedAccount(true).Dropped
 			signals := map[string]int64{"quota": f.store.Metrics.Signals.Quota.Load(), "tenant": f.store.Metrics.Signals.Tenant.Load()}
-			checkEqual(t, "signals of dropped exchanges (one for each dropped exchange)", signals[limit.reason], dropped[limit.reason])
+			checkEqual(t, "dropped signals", signals[limit.reason], dropped[limit.reason])
 			checkEqual(t, "the failed steps contain spool", slices.Contains(f.takeFailures(), string(label.StepOutbox)), true)
-			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
-				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d, all with the reason %s", dropped, turns/4, turns-5, limit.reason)
+			if len(dropped) != 1 {
+				t.Fatalf("dropped = %v, want only the reason %s", dropped, limit.reason)
+			}
+			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 {
+				t.Fatalf("dropped = %v, want %d to %d", dropped, turns/4, turns-5)
 			}
 			for i := range 3 {
 				x := newExchange("another", "other", i+1, f.clock.now())
@@ -399,17 +401,17 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 				}
 				f.deliverFor(time.Second)
 			}
-			checkEqual(t, "dropped exchanges by reason after the other tenant's turns", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			checkEqual(t, "dropped after the other tenant's turns", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 			f.backend.allowWrites()
 			f.deliverFor(time.Minute)
 			f.offer("s", turns+1)
 			f.deliver()
-			checkEqual(t, "dropped exchanges by reason after the outage", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
+			checkEqual(t, "dropped after the outage", fmt.Sprint(f.balancedAccount(true).Dropped), fmt.Sprint(dropped))
 		})
 	}
 }
 
-// slowBackend is a backend whose Write times out for a batch with more than limit bytes of text.
+// slowBackend times out on a Write of more than limit bytes of text.
 type slowBackend struct {
 	*faultyBackend
 	limit   int
@@ -472,19 +474,19 @@ func TestDeliveriesGrowAgainWhenTheBackendIsFast(t *testing.T) {
 				t.Fatalf("Offer(turn %d) = false, want true", offered)
 			}
 			if offered%20 == 0 {
-				f.deliverFor(time.Second) // the store moves the turns to the outbox
+				f.deliverFor(time.Second) // to the outbox
 			}
 		}
 	}
 	offerInSessions(60)
 	f.deliverAll()
-	checkAtMost(t, "largest delivery in bytes to the slow backend", int64(slow.largest), 3*size)
+	checkAtMost(t, "bytes in the largest delivery to the slow backend", int64(slow.largest), 3*size)
 	f.backend.failWrites()
 	offerInSessions(200)
 	slow.limit, slow.largest = 100<<20, 0
 	f.backend.allowWrites()
 	f.deliverAll()
-	checkAtLeast(t, "largest delivery in bytes to the fast backend", int64(slow.largest), 3<<20)
+	checkAtLeast(t, "bytes in the largest delivery to the fast backend", int64(slow.largest), 3<<20)
 	checkAccount(t, "account", f.account(true), "260 = 260 + 0 + 0")
 	f.checkMemoryIsFree()
 }

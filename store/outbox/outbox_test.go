@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// queue is an Outbox that records the damage reports which the outbox sends.
+// queue is an Outbox that records its damage reports.
 type queue struct {
 	*outbox.Outbox
 	t             testing.TB
@@ -45,7 +45,7 @@ func open(t testing.TB, dir string) *queue {
 	return q
 }
 
-// tryOpen opens the outbox in a directory with a quota in bytes, and records the damage reports.
+// tryOpen opens the outbox in dir with a quota in bytes.
 func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 	t.Helper()
 	q := &queue{t: t, dir: dir}
@@ -61,7 +61,7 @@ func tryOpen(t testing.TB, dir string, quota int64) (*queue, error) {
 
 func outboxPath(dir string) string { return filepath.Join(dir, "outbox.db") }
 
-// newRow returns a row that counts as one exchange, with text as its document.
+// newRow returns a row with one exchange.
 func newRow(tenant string, session byte, text string) outbox.Row {
 	return outbox.Row{Kind: outbox.KindTurns, Tenant: tenant, Session: outbox.SessionID{session}, Exchanges: 1, Document: []byte(text)}
 }
@@ -75,7 +75,7 @@ func (q *queue) append(f outbox.Flush) int64 {
 	return last
 }
 
-// appendRows appends one row per text in a single flush, and returns the last row's sequence number.
+// appendRows appends a row for each text and returns the last sequence number.
 func (q *queue) appendRows(texts ...string) int64 {
 	q.t.Helper()
 	var f outbox.Flush
@@ -85,7 +85,7 @@ func (q *queue) appendRows(texts ...string) int64 {
 	return q.append(f)
 }
 
-// readDocuments returns the documents of the rows after a sequence number, joined by spaces.
+// readDocuments joins the documents of the rows after a sequence number.
 func (q *queue) readDocuments(after int64) string {
 	q.t.Helper()
 	var out []string
@@ -104,7 +104,7 @@ func (q *queue) readDocuments(after int64) string {
 	}
 }
 
-// formatAccount returns an account as "admitted = stored + spooled + incomplete + dropped".
+// formatAccount formats an account as "admitted = stored + spooled + incomplete + dropped".
 func formatAccount(a outbox.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", a.Admitted, a.Stored, a.Spooled, a.Incomplete)
 	if len(a.Dropped) > 0 {
@@ -120,7 +120,7 @@ func checkAccount(t testing.TB, moment string, got outbox.Account, want string) 
 	}
 }
 
-// accountInFile returns the account that a new process would read from the file after a crash.
+// accountInFile returns the account in the file, without the state in memory.
 func (q *queue) accountInFile() outbox.Account {
 	q.t.Helper()
 	a, err := outbox.ReadAccount(outboxPath(q.dir), false)
@@ -137,7 +137,7 @@ func checkEqual[T comparable](t testing.TB, subject string, got, want T) {
 	}
 }
 
-// must fails the test and ends it if any of the errors is not nil.
+// must ends the test if any of the errors is not nil.
 func must(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -145,7 +145,7 @@ func must(t testing.TB, errs ...error) {
 	}
 }
 
-// crashCopy copies the current files, as a crash would leave them, to a new directory, and returns the directory.
+// crashCopy returns a new directory with the files that a crash would leave.
 func (q *queue) crashCopy() string {
 	q.t.Helper()
 	dir := q.t.TempDir()
@@ -197,13 +197,13 @@ func TestReadEndsAtByteLimit(t *testing.T) {
 	must(t, err)
 }
 
-// A stub records a turn in progress. The turn's exchange counts as spooled, and after a crash as incomplete.
+// A stub stands for a turn in progress. The account counts it as spooled, and after a crash as incomplete.
 func TestAccountCountsEachExchangeOnce(t *testing.T) {
 	t.Parallel()
 	inProgress := outbox.Flush{Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Document: []byte("a stub")}}}
 	cases := map[string]struct {
 		flushes          []outbox.Flush
-		running, crashed string // the expected accounts before and after a crash: admitted = stored + spooled + incomplete + dropped
+		running, crashed string // accounts before and after a crash, as in formatAccount
 	}{
 		"row without a stub":     {[]outbox.Flush{{Rows: []outbox.Row{newRow("t", 1, "x")}}}, "1 = 0 + 1 + 0", "1 = 0 + 1 + 0"},
 		"only a stub":            {[]outbox.Flush{inProgress}, "1 = 0 + 1 + 0", "1 = 0 + 0 + 1"},
@@ -231,7 +231,7 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
 	q.append(outbox.Flush{Rows: []outbox.Row{newRow("default", 1, "whole")}, Stubs: []outbox.Stub{{ID: "x", Tenant: "default", Session: outbox.SessionID{7}, Document: []byte("stub")}}})
-	for range 3 { // a second and a third crash must not add another row for the stub
+	for range 3 { // later crashes must not add another row
 		q = open(t, q.crashCopy())
 		checkEqual(t, "rows after a crash", q.readDocuments(0), "whole stub")
 	}
@@ -243,7 +243,7 @@ func TestStubBecomesRowAfterCrash(t *testing.T) {
 	checkAccount(t, "after delivery", q.Account(), "2 = 1 + 0 + 1")
 }
 
-// The store calls Rewind when the backend has lost data, so that all rows still in the outbox are delivered again.
+// After a loss of data in the backend, the store calls Rewind to deliver all rows again.
 func TestRewindMarksRemainingRowsUndelivered(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -281,8 +281,11 @@ func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 	for ; err == nil && n < 100; n++ {
 		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, strings.Repeat("x", 16<<10))}})
 	}
-	if !errors.Is(err, outbox.ErrQuota) || n < 8 {
-		t.Fatalf("first refused row: got row %d with error %v, want row 8 or later with outbox.ErrQuota", n, err)
+	if !errors.Is(err, outbox.ErrQuota) {
+		t.Fatalf("Append error = %v, want ErrQuota", err)
+	}
+	if n < 8 {
+		t.Fatalf("refused row %d, want 8 or later", n)
 	}
 	withoutExchange := newRow("default", 1, strings.Repeat("y", 16<<10))
 	withoutExchange.Exchanges = 0
@@ -294,7 +297,7 @@ func TestQuotaRefusesOnlyRowsWithExchanges(t *testing.T) {
 	checkAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
 }
 
-// filesWith returns the names of the outbox files that contain a text.
+// filesWith returns the names of the outbox files that contain text.
 func (q *queue) filesWith(text string) (names []string) {
 	q.t.Helper()
 	entries, err := os.ReadDir(q.dir)
@@ -312,7 +315,7 @@ func (q *queue) filesWith(text string) (names []string) {
 func TestForgetErasesTextFromFiles(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	for i := range 40 { // the text is on many pages of the file, even on pages of deleted rows
+	for i := range 40 { // the text is on many pages, even of deleted rows
 		q.append(outbox.Flush{Rows: []outbox.Row{
 			newRow("forgotten", 1, strings.Repeat("zanzibar ", 500)), newRow("kept", 1, strings.Repeat("madagascar ", 500)), newRow("kept", 2, strings.Repeat("comoros ", 500)),
 		}})
@@ -360,12 +363,15 @@ func TestTidyShrinksReleasedQueueFile(t *testing.T) {
 	must(t, q.Release(last), q.Tidy())
 	info, err := os.Stat(outboxPath(q.dir))
 	must(t, err)
-	if info.Size() > 1<<20 || q.Bytes() > 1<<20 {
-		t.Errorf("after Tidy: got file size %d and Bytes() = %d, want at most %d each", info.Size(), q.Bytes(), 1<<20)
+	if info.Size() > 1<<20 {
+		t.Errorf("file size = %d, want at most %d", info.Size(), 1<<20)
+	}
+	if q.Bytes() > 1<<20 {
+		t.Errorf("Bytes() = %d, want at most %d", q.Bytes(), 1<<20)
 	}
 }
 
-// The limit on opt-out marks, the last argument of AddMarks, is 2 in this test.
+// The last argument of AddMarks limits the number of marks.
 func TestAddMarksDeletesTheOldestMarks(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -382,7 +388,7 @@ func TestNoteSurvivesReopen(t *testing.T) {
 	must(t, q.SetNote("epoch", "a"), q.SetNote("epoch", "b"), q.Close())
 	note, err := open(t, q.dir).Note("epoch")
 	must(t, err)
-	checkEqual(t, "note \"epoch\" after the outbox is opened again", note, "b")
+	checkEqual(t, "note", note, "b")
 }
 
 func TestReadAccountWorksDuringWrites(t *testing.T) {
@@ -393,8 +399,16 @@ func TestReadAccountWorksDuringWrites(t *testing.T) {
 	reading.Go(func() {
 		for last := int64(0); ; {
 			a, err := outbox.ReadAccount(outboxPath(q.dir), true)
-			if err != nil || a.Admitted < last || a.Admitted != a.Stored+a.Spooled {
-				t.Errorf("ReadAccount during writes: got %+v, error %v, want Admitted = Stored + Spooled, Admitted >= %d, and no error", a, err, last)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if a.Admitted < last {
+				t.Errorf("Admitted = %d, want at least %d", a.Admitted, last)
+				return
+			}
+			if a.Admitted != a.Stored+a.Spooled {
+				t.Errorf("account = %+v, want Admitted = Stored + Spooled", a)
 				return
 			}
 			last = a.Admitted
@@ -445,8 +459,7 @@ func TestOpenRenamesForeignFile(t *testing.T) {
 	checkEqual(t, "files with the letter after DeleteDamagedFiles", len(q.filesWith("this is a letter")), 0)
 }
 
-// In each round, the test flips one bit, clears 5000 bytes or truncates the file. The account must count the lost
-// exchanges as dropped.
+// Each round flips one bit, clears 5000 bytes or truncates the file.
 func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -481,30 +494,33 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 		must(t, os.WriteFile(outboxPath(dir), b, 0o600))
 		q, err := tryOpen(t, dir, 1<<30)
 		if err != nil {
-			t.Fatalf("round %d: Open(damaged file): got error %v, want none", round, err)
+			t.Fatalf("round %d: Open error = %v, want none", round, err)
 		}
 		delivered, _ := q.Delivered()
 		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
 		must(t, err)
 		for _, r := range rows {
 			if !slices.Contains(want, string(r.Document)) {
-				t.Fatalf("round %d: document of row %d: got %.60q, want one of the appended documents", round, r.Sequence, r.Document)
+				t.Fatalf("round %d: row %d = %.60q, want an appended document", round, r.Sequence, r.Document)
 			}
 		}
 		posts, err := q.Posts(0, 1<<30)
 		must(t, err)
 		for _, p := range posts {
 			if !slices.Contains(want, string(p.Document)) {
-				t.Fatalf("round %d: document of post %d: got %.60q, want one of the appended documents", round, p.Number, p.Document)
+				t.Fatalf("round %d: post %d = %.60q, want an appended document", round, p.Number, p.Document)
 			}
 		}
 		checkEqual(t, "PostCount after damage", q.PostCount(), int64(len(posts)))
 		a := q.Account()
-		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] || a.Spooled != int64(len(rows)) {
-			t.Errorf("round %d: account: got %+v, want Admitted = Stored + Spooled + Incomplete + Dropped and Spooled = %d (damage reports: %v)", round, a, len(rows), q.damageReports)
+		if a.Admitted != a.Stored+a.Spooled+a.Incomplete+a.Dropped[outbox.DroppedDamaged] {
+			t.Errorf("round %d: account = %+v, want each exchange counted once", round, a)
+		}
+		if a.Spooled != int64(len(rows)) {
+			t.Errorf("round %d: Spooled = %d, want %d", round, a.Spooled, len(rows))
 		}
 		if round%3 == 0 && len(rows) < 30 && len(q.damageReports) > 0 {
-			t.Logf("round %d: the flipped bit destroyed %d rows (damage reports: %v)", round, 35-len(rows), q.damageReports)
+			t.Logf("round %d: lost %d rows, damage reports %v", round, 35-len(rows), q.damageReports)
 		}
 		q.appendRows("more")
 		must(t, q.Close())
@@ -538,8 +554,7 @@ func TestClearedPageLosesOnlyOwnRows(t *testing.T) {
 	checkEqual(t, "number of damage reports", len(q.damageReports), 1)
 }
 
-// The outbox replaces a damaged file by a new file. In this test, a directory with the new file's name prevents the
-// first replacement.
+// A directory with the name of the new file prevents the first replacement.
 func TestDamagedFileReplacementIsRetried(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
@@ -556,14 +571,14 @@ func TestDamagedFileReplacementIsRetried(t *testing.T) {
 	must(t, os.MkdirAll(filepath.Join(obstacle, "x"), 0o700))
 	row := []outbox.Row{newRow("default", 1, "after the damage")}
 	if _, err := q.Read(0, math.MaxInt64, 1<<30); err == nil {
-		t.Fatal("Read(damaged file that cannot be replaced) error = nil, want an error")
+		t.Fatal("Read error = nil, want an error")
 	}
 	if _, err := q.Append(&outbox.Flush{Rows: row}); err == nil {
-		t.Fatal("Append(damaged file that cannot be replaced) error = nil, want an error")
+		t.Fatal("Append error = nil, want an error")
 	}
 	must(t, os.RemoveAll(obstacle))
 	if _, err := q.Append(&outbox.Flush{Rows: row}); err != nil {
-		t.Fatalf("Append after the directory is removed: got error %v, want none", err)
+		t.Fatalf("Append without the directory: %v", err)
 	}
 	checkEqual(t, "rows with the new document", strings.Count(q.readDocuments(0), "after the damage"), 1)
 }
@@ -578,19 +593,22 @@ func TestFullDiskRefusesRowsAndAllowsRelease(t *testing.T) {
 	for ; err == nil && n < 1000; n++ {
 		_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, text)}})
 	}
-	if n--; !errors.Is(err, outbox.ErrFull) || n < 50 {
-		t.Fatalf("first refused row on a small disk: got error %v after %d rows, want outbox.ErrFull after at least 50 rows", err, n)
+	if !errors.Is(err, outbox.ErrFull) {
+		t.Fatalf("Append error = %v, want ErrFull", err)
+	}
+	if n--; n < 50 {
+		t.Fatalf("%d rows on a small disk, want at least 50", n)
 	}
 	disk.Fill(t, 0)
 	checkAccount(t, "on a full disk", q.Account(), fmt.Sprintf("%d = 0 + %d + 0", n, n))
 	_, err = q.Append(&outbox.Flush{Rows: []outbox.Row{newRow("default", 1, text)}})
 	if !errors.Is(err, outbox.ErrFull) {
-		t.Errorf("Append on a full disk: got error %v, want outbox.ErrFull", err)
+		t.Errorf("Append error on a full disk = %v, want ErrFull", err)
 	}
 	for at := int64(10); at < n; at += 10 {
 		q.MarkDelivered(at, 10, nil)
 		if err := q.Release(at); err != nil {
-			t.Fatalf("Release(%d) on a full disk with %d rows: %v", at, n, err)
+			t.Fatalf("Release(%d) on a full disk: %v", at, err)
 		}
 	}
 	q.appendRows("after release")
@@ -609,11 +627,11 @@ func TestFileFromNewerReleaseIsRefused(t *testing.T) {
 	b[63]++ // user_version
 	must(t, os.WriteFile(outboxPath(q.dir), b, 0o600))
 	if _, err := tryOpen(t, q.dir, 1<<30); !errors.Is(err, outbox.ErrNewer) {
-		t.Errorf("Open(file from a newer release): got error %v, want outbox.ErrNewer", err)
+		t.Errorf("Open error = %v, want ErrNewer", err)
 	}
 }
 
-// SQLite accepts at most 32,766 parameters in a statement, but a run may have more sessions.
+// A run can have more sessions than SQLite accepts parameters (32,766).
 func TestForgetHandlesVeryLargeRun(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
