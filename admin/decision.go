@@ -90,7 +90,7 @@ func measurement(r *report.Row) string {
 	text := fmt.Sprintf("Measured: %s, %s points (%s), %s with the lesson, %s without.",
 		r.Verdict, e.points(), e.interval(), countNoun(r.NInjected, "rewarded session"), countText(r.NWithheld))
 	if r.PerWeek >= 1 && lesson.State(r.State).IsActive() {
-		text += fmt.Sprintf(" At present, the lesson is picked in %s a week.", countNoun(int64(r.PerWeek+0.5), "rewarded session"))
+		text += fmt.Sprintf(" In the last four weeks, the lesson was picked in %s a week.", countNoun(int64(r.PerWeek+0.5), "rewarded session"))
 	}
 	return text
 }

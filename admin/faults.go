@@ -29,6 +29,10 @@ func (s *Server) clientError(c echo.Context, err error) *echo.HTTPError {
 
 // errorSentence returns the message with a capital letter and a full stop.
 func errorSentence(err *echo.HTTPError) string {
-	text := fmt.Sprint(err.Message)
+	return sentence(fmt.Sprint(err.Message))
+}
+
+// sentence returns text with a capital letter and a full stop.
+func sentence(text string) string {
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] + "."
 }

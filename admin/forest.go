@@ -66,6 +66,8 @@ const (
 // axis maps effects to the plot width. All rows on a page share one axis, which contains 0.
 type axis struct {
 	lo, hi, step float64
+	factor       float64 // from an effect to the number on the scale
+	unit         string
 }
 
 // fitAxis returns a plot's axis. If zoom is positive, the axis reaches from -zoom to zoom points. If zoom is 0, the
@@ -114,7 +116,7 @@ func roundedAxis(lo, hi float64) axis {
 	steps := []float64{0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5}
 	i := slices.IndexFunc(steps, func(s float64) bool { return math.Ceil(hi/s-1e-9)-math.Floor(lo/s+1e-9) <= 6 })
 	step := steps[i] // the range is at most 2, that is, four of the largest steps
-	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
+	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step, 100, "points"}
 }
 
 // xCoordinate returns an effect's x coordinate. An effect beyond the axis gets the nearer end.
@@ -144,10 +146,11 @@ func drawing(class, size, label string, children ...g.Node) g.Node {
 }
 
 func (a axis) scale() g.Node {
-	return drawing("forest", "240 24", "scale in points", g.Map(a.ticks(), func(x float64) g.Node {
+	decimals := max(0, int(math.Ceil(-math.Log10(a.step*a.factor)-1e-9)))
+	return drawing("forest", "240 24", "scale in "+a.unit, g.Map(a.ticks(), func(x float64) g.Node {
 		text := "0"
 		if x != 0 {
-			text = withSign(x*100, ifElse(a.step < 0.01, 1, 0))
+			text = withSign(x*a.factor, decimals)
 		}
 		return g.Group{
 			g.El("text", g.Attr("x", a.xCoordinate(x)), g.Attr("y", "16"), g.Text(text)),

@@ -67,7 +67,7 @@ func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 		out = append(out, newStat("truth", points(trueEffect), "this is the demo", ""))
 	}
 	if r.NeedsPicks > 0 {
-		out = append(out, newStat("needs", countText(r.Rewarded)+" of "+countText(r.Rewarded+r.NeedsPicks), missingPicks(r), ""))
+		out = append(out, newStat("needs", progressText(r), missingPicks(r), ""))
 	}
 	return out
 }

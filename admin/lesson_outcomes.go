@@ -12,38 +12,46 @@ import (
 	"precept/store"
 )
 
-// outcomeTable returns the effects on outcomes as a forest plot. A negative effect is good: fewer errors, turns or
-// tokens.
-func outcomeTable(f frame, r *report.Row) g.Node {
-	effects := make([]*effect, len(r.Outcomes))
-	for i := range r.Outcomes {
-		if !r.Outcomes[i].IsVague() {
-			effects[i] = outcomeEffect(&r.Outcomes[i])
-		}
+// outcomeUnits are the units of outcomes, in the order of the table. One axis per unit keeps unlike numbers apart.
+func outcomeUnits() []outcomeUnit {
+	return []outcomeUnit{
+		{"share", "Share of sessions, change in points", "points", 100},
+		{"errors/10", "Failed calls per session, change in calls", "calls", 10},
+		{"percent", "Length of a session, change in per cent", "per cent", 100},
 	}
-	a := fitAxis(effects, nil, 0)
-	rows := make(g.Group, len(r.Outcomes))
-	for i := range r.Outcomes {
-		x, tone := &r.Outcomes[i], ""
-		switch d := x.Verdict.Direction(); {
-		case d < 0:
-			tone = "good"
-		case d > 0:
-			tone = "bad"
+}
+
+type outcomeUnit struct {
+	key, title, name string
+	factor           float64 // from an outcomeEffect to the number on the scale
+}
+
+// outcomeTable returns the effects on outcomes as a forest plot with an axis for each unit. A negative effect is good:
+// fewer errors, turns or tokens.
+func outcomeTable(f frame, r *report.Row) g.Node {
+	var groups g.Group
+	for _, unit := range outcomeUnits() {
+		var outcomes []*report.Outcome
+		var effects []*effect
+		for i := range r.Outcomes {
+			if x := &r.Outcomes[i]; x.Unit == unit.key {
+				e := outcomeEffect(x)
+				if x.IsVague() {
+					e = nil
+				}
+				outcomes, effects = append(outcomes, x), append(effects, e)
+			}
 		}
-		label := x.Name + ": no effect yet"
-		switch {
-		case x.IsVague():
-			label = x.Name + ": " + report.TooWide
-		case x.Effect != nil:
-			label = x.Name + ": " + strings.ReplaceAll(x.Interval(), "-", "−")
+		if len(outcomes) == 0 {
+			continue
 		}
-		rows[i] = h.Tr(
-			rowHead(g.Text(x.Name), smallLine(g.Text(outcomeHelp()[x.Name]))),
-			h.Td(h.Class("text wrap"), h.Strong(h.Class(tone), g.Text(string(x.Verdict))), smallLine(g.Text(verdictHelp(x)))),
-			cell("Change, 95%", g.Text(label[len(x.Name)+2:])),
-			h.Td(h.Class("plot"), a.row(effects[i], nil, label, tone)),
-		)
+		a := fitAxis(effects, nil, 0)
+		a.factor, a.unit = unit.factor, unit.name
+		rows := g.Group{h.Tr(h.Class("unit"), h.Th(h.Scope("rowgroup"), h.ColSpan("3"), g.Text(unit.title)), h.Td(h.Class("plot"), a.scale()))}
+		for i, x := range outcomes {
+			rows = append(rows, outcomeRow(x, effects[i], a))
+		}
+		groups = append(groups, h.TBody(rows))
 	}
 	return g.Group{
 		g.If(r.Guardrail != "", h.P(h.Strong(h.Class("bad"), g.Text("Guardrail: "+r.Guardrail+".")),
@@ -52,10 +60,33 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 			h.A(h.Href(f.helpHref("EXPERIMENT#outcomes")), g.Text("More"))),
 		scrollRegion(ariaLabelledBy("outcomes"), h.Table(
 			h.Class("cards"),
-			headingRow(wordColumn(g.Text("Outcome")), wordColumn(g.Text("Verdict")), numberColumn(g.Text("Change, 95% at any time")), a.head("Points, or per cent")),
-			h.TBody(rows),
+			headingRow(wordColumn(g.Text("Outcome")), wordColumn(g.Text("Verdict")), numberColumn(g.Text("Change, 95% at any time")), numberColumn(h.Class("plot"), g.Text("Forest plot"))),
+			groups,
 		)),
 	}
+}
+
+func outcomeRow(x *report.Outcome, e *effect, a axis) g.Node {
+	tone := ""
+	switch d := x.Verdict.Direction(); {
+	case d < 0:
+		tone = "good"
+	case d > 0:
+		tone = "bad"
+	}
+	text := "no effect yet"
+	switch {
+	case x.IsVague():
+		text = report.TooWide
+	case x.Effect != nil:
+		text = strings.ReplaceAll(x.Interval(), "-", "−")
+	}
+	return h.Tr(
+		rowHead(g.Text(x.Name), smallLine(g.Text(outcomeHelp()[x.Name]))),
+		h.Td(h.Class("text wrap"), h.Strong(h.Class(tone), g.Text(string(x.Verdict))), smallLine(g.Text(verdictHelp(x)))),
+		cell("Change, 95%", g.Text(text)),
+		h.Td(h.Class("plot"), a.row(e, nil, x.Name+": "+text, tone)),
+	)
 }
 
 // modelTable returns the effect on the reward per model as a forest plot.
@@ -73,9 +104,13 @@ func modelTable(f frame, r *report.Row) g.Node {
 		}
 		return f.armLink(n, r.Slug, arm, "model", model)
 	}
+	text, covered, reason := r.DescribeModels(), "Covered by the verdict", "too few picks, or a different effect"
+	if text == "" { // there is no verdict that could cover a model
+		covered, reason = "Enough picks", "too few picks"
+	}
 	rows := make(g.Group, len(effects))
 	for i := range r.Models.Effects {
-		x, state, meaning := &r.Models.Effects[i], "not yet", "too few picks, or a different effect; with bandit.retest, precept withholds the full bandit.epsilon in sessions with this model"
+		x, state, meaning := &r.Models.Effects[i], "not yet", reason+"; with bandit.retest, precept withholds the full bandit.epsilon in sessions with this model"
 		if slices.Contains(r.Models.WithVerdict, x.Model) {
 			state, meaning = "yes", ""
 		}
@@ -93,14 +128,13 @@ func modelTable(f frame, r *report.Row) g.Node {
 			h.Td(h.Class("plot"), a.row(effects[i], nil, x.Model+": "+label, "")),
 		)
 	}
-	text := r.DescribeModels()
 	return g.Group{
 		g.If(text != "", h.P(h.Strong(untrustedText(text)))),
 		h.P(h.Class("quiet"), g.Text("The effect on the reward per model appears from 50 rewarded picks on. The intervals are valid for a single evaluation, and are widened for the number of models. A shrunken effect is moved towards the lesson's effect. No verdict uses these effects. "),
 			h.A(h.Href(f.helpHref("EXPERIMENT#models")), g.Text("More"))),
 		scrollRegion(ariaLabelledBy("models"), h.Table(
 			h.Class("cards"),
-			headingRow(wordColumn(g.Text("Model")), wordColumn(g.Text("Covered by the verdict")), numberColumn(g.Text("Effect, points")), a.head("Points")),
+			headingRow(wordColumn(g.Text("Model")), wordColumn(g.Text(covered)), numberColumn(g.Text("Effect, points")), a.head("Points")),
 			h.TBody(rows),
 		)),
 	}

@@ -37,6 +37,15 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	if !strings.Contains(got, "turns: the interval is still too wide") || strings.Contains(got, "14669") {
 		t.Error("the outcome turns: got an effect, want \"the interval is still too wide\"")
 	}
+	// Each unit has an axis of its own, so that points, calls and per cent are never compared.
+	for _, want := range []string{"Share of sessions, change in points", "Length of a session, change in per cent", `aria-label="scale in points"`, `aria-label="scale in per cent"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the lesson page lacks %s", want)
+		}
+	}
+	if strings.Contains(got, "Failed calls per session, change in calls") || strings.Contains(got, "Points, or per cent") {
+		t.Error("the lesson page has an axis for a unit without an outcome, or an axis for two units")
+	}
 	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
 		t.Error("lessons page: got no text \"guardrail: dearer\", want this text")
 	}
@@ -57,5 +66,24 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	row.Outcomes, row.Guardrail = nil, ""
 	if got := page("/lessons/helpful"); strings.Contains(got, "Outcomes in every session") {
 		t.Error("page of a lesson without outcomes: got the section \"Outcomes in every session\", want no such section")
+	}
+}
+
+// A verdict that is still open covers no model, so the page states only which models have enough picks.
+func TestModelTableOfOpenVerdict(t *testing.T) {
+	f, _, _ := newLessonFixture(t, nil)
+	row := &f.reports.report.Lessons[2]
+	row.Models = report.Models{WithVerdict: []string{"small"}, WithoutVerdict: []string{"large"}, Effects: []report.ModelEffect{{Model: "small", Picks: 80}, {Model: "large", Picks: 3}}}
+	cookie, _ := f.logIn(t)
+	for verdict, want := range map[report.Verdict][2]string{
+		report.Unproven:    {"Enough picks", "Covered by the verdict"},
+		report.Benched:     {"Enough picks", "Covered by the verdict"},
+		report.ProvenHelps: {"Covered by the verdict", "Enough picks"},
+	} {
+		row.Verdict = verdict
+		got := body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) }))
+		if !strings.Contains(got, ">"+want[0]+"<") || strings.Contains(got, want[1]) {
+			t.Errorf("verdict %s: the page lacks the column %q, or has %q", verdict, want[0], want[1])
+		}
 	}
 }

@@ -107,6 +107,7 @@ func (t *effectTable) row(f frame, l *report.Row, isTotal bool) g.Node {
 		g.If(isTotal, h.Class("all")),
 		rowHead(h.Class("name"), name),
 		h.Td(h.Class("text wrap verdict"), h.Strong(h.Class(a.Tone), g.Text(a.Words)), smallLine(g.Text(a.NextAction)),
+			g.Iff(l.RarelyChosen() != "", func() g.Node { return smallLine(g.Text(sentence(l.RarelyChosen()))) }),
 			g.Iff(l.ZeroNote() != "", func() g.Node { return smallLine(g.Text("The interval contains 0: " + l.ZeroNote() + ".")) }),
 			g.If(isCautionByCounts(l), smallLine(h.Strong(h.Class("warn"), g.Text("became a caution")))),
 			provenOutcomes(l),
@@ -143,17 +144,31 @@ func totalRow(r *report.Global) *report.Row {
 // overTime returns a small chart, the rewarded picks so far, and how many a verdict needs.
 func overTime(l *report.Row) g.Node {
 	progress := smallLine(g.Text("enough picks"))
-	if l.NeedsPicks > 0 {
-		done, wanted := l.Rewarded, l.Rewarded+l.NeedsPicks
+	switch done, wanted := l.Rewarded, l.Rewarded+l.RoundedNeeds(); {
+	case l.NeedsUnclear:
+		progress = smallLine(g.Text(progressText(l)))
+	case l.NeedsPicks > 0:
 		progress = g.Group{
 			h.Progress(
 				h.Max(strconv.FormatInt(wanted, 10)), h.Value(strconv.FormatInt(done, 10)),
 				ariaLabel(fmt.Sprintf("%d of %d picks", done, wanted)),
 			),
-			smallLine(g.Text(countText(done) + " of " + countText(wanted))),
+			smallLine(g.Text(progressText(l))),
 		}
 	}
 	return g.Group{sparkline(l.Days), progress}
+}
+
+// progressText compares the rewarded picks so far with the number that a verdict needs.
+func progressText(l *report.Row) string {
+	done := countText(l.Rewarded)
+	switch {
+	case l.NeedsUnclear:
+		return done + " so far"
+	case l.RoundedNeeds() == l.NeedsPicks:
+		return done + " of " + countText(l.Rewarded+l.NeedsPicks)
+	}
+	return done + " of about " + countText(l.Rewarded+l.RoundedNeeds())
 }
 
 // rowOrder returns the row comparison for the value of the "sort" query key, which names a column. A "-" before the

@@ -77,7 +77,10 @@ func missingPicks(l *report.Row) string {
 	if l.NeedsPicks <= 0 {
 		return ""
 	}
-	text := ifElse(l.Effect == nil, "An effect", "A verdict") + " needs " + countText(l.NeedsPicks) + " more picks with a reward"
+	if l.NeedsUnclear {
+		return sentence(report.TooEarly)
+	}
+	text := ifElse(l.Effect == nil, "An effect", "A verdict") + " needs " + countText(l.RoundedNeeds()) + " more picks with a reward"
 	switch {
 	case l.Weeks != nil && *l.Weeks < 1:
 		return text + ", within a week at this rate."

@@ -103,6 +103,20 @@ func (c Config) scoreEligible(b Beliefs, session string, k *candidate) bool {
 	return !k.posterior.Benched && k.posterior.Mean+drawTemperature*z > float64(k.action.Tokens)*c.TokenCost
 }
 
+// PickProbability returns the probability that choose picks an action in a session with a match and a free slot. For a
+// benched action, the probability is lower if other benched actions match as well.
+func (c Config) PickProbability(a Action, p Posterior) float64 {
+	k := candidate{action: a, posterior: p}
+	switch {
+	case !c.choosesByEffect() || a.Forced || k.onTrial():
+		return 1
+	case p.Benched:
+		return ProbeShare
+	}
+	spread := drawTemperature * math.Sqrt(max(p.Var, 1e-12))
+	return 0.5 * math.Erfc((float64(a.Tokens)*c.TokenCost-p.Mean)/(spread*math.Sqrt2))
+}
+
 func betaDraw(r *rand.Rand, a, b float64) float64 {
 	x, y := gammaDraw(r, a), gammaDraw(r, b)
 	return x / (x + y)

@@ -1,6 +1,7 @@
 package bandit_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -187,6 +188,43 @@ func TestOnlyUpliftReducesHoldoutBeforeProof(t *testing.T) {
 
 // A benched lesson is a lesson that is expected to harm. It is picked only in a small share of sessions, the probes. A
 // probe uses one of the session's slots.
+// PickProbability agrees with how often Decide picks a lesson that matches alone.
+func TestPickProbability(t *testing.T) {
+	cfg := neverWithhold()
+	cfg.TokenCost = 0.0001
+	for name, tc := range map[string]struct {
+		posterior bandit.Posterior
+		action    func(*bandit.Action)
+		objective bandit.Objective
+		want      float64
+	}{
+		"benched":                    {posterior: bandit.Posterior{Mean: -0.1, Var: 0.01, Benched: true}, want: 0.02},
+		"expected effect 0":          {posterior: bandit.Posterior{Var: 0.01}, want: 0.5},
+		"effect below the cost":      {posterior: bandit.Posterior{Mean: 0.005, Var: 0.0001}, action: func(a *bandit.Action) { a.Tokens = 100 }, want: 0.02},
+		"on trial":                   {posterior: bandit.Posterior{Mean: -0.1, Var: 0.01, Benched: true}, action: func(a *bandit.Action) { a.Epsilon = 0.5 }, want: 1},
+		"not chosen by the effect":   {posterior: bandit.Posterior{Mean: -0.1, Var: 0.01, Benched: true}, objective: bandit.Random, want: 1},
+		"clear help":                 {posterior: bandit.Posterior{Mean: 0.1, Var: 0.001}, want: 1},
+		"known to have no effect":    {posterior: bandit.Posterior{Mean: -0.01}, want: 0},
+		"expected effect of a point": {posterior: bandit.Posterior{Mean: 0.01, Var: 0.01}, want: 0.66},
+	} {
+		cfg, action := cfg, lesson("a")
+		cfg.Objective = cmp.Or(tc.objective, cfg.Objective)
+		if tc.action != nil {
+			tc.action(&action)
+		}
+		picked := 0
+		const sessions = 4000
+		for i := range sessions {
+			a := trial.Assignment{}
+			picked += len(bandit.Decide(cfg, beliefsBySlug{"a": tc.posterior}, &a, unitName(i), []bandit.Action{action}, 1))
+		}
+		got, frequency := cfg.PickProbability(action, tc.posterior), float64(picked)/sessions
+		if math.Abs(got-tc.want) > 0.01 || math.Abs(got-frequency) > 0.025 {
+			t.Errorf("%s: PickProbability = %.3f, share of sessions with a pick %.3f, want %.2f", name, got, frequency, tc.want)
+		}
+	}
+}
+
 func TestProbesPreferUncertainLessons(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},

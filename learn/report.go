@@ -247,7 +247,6 @@ func ReportChooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser {
 func ReportPolicy(cfg bandit.Config) report.Policy {
 	return report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost,
-		ProbeShare: bandit.ProbeShare,
 	}
 }
 
@@ -263,7 +262,7 @@ func (c configuredChooser) Belief(l report.Lesson) report.Belief {
 	k := newAction(l)
 	p := c.beliefs.PosteriorFromCounters(k)
 	better, worse := c.beliefs.CautionEvidence(l.Arm)
-	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(k, p), Better: better, Worse: worse}
+	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(k, p), PassOver: 1 - c.cfg.PickProbability(k, p), Better: better, Worse: worse}
 }
 
 func (c configuredChooser) BelievedAt(l report.Lesson, day int32) float64 {
@@ -278,6 +277,6 @@ func (c configuredChooser) Sigma2() float64 { return c.beliefs.Priors().RewardVa
 func newAction(l report.Lesson) bandit.Action {
 	return bandit.Action{
 		Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial,
-		Forced: l.Arm == trial.LoopArm,
+		Tokens: l.Tokens, Forced: l.Arm == trial.LoopArm,
 	}
 }

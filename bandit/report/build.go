@@ -113,6 +113,7 @@ func (b *builder) row(l Lesson) Row {
 	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || byCounts
 	r.Posterior = belief.Mean
 	r.PHelps = probabilityAbove(0, belief)
+	r.PickShare = 1 - belief.PassOver
 	r.setLOODelta(s, b.global)
 	r.setCosts(s)
 	r.Cost = float64(r.Tokens) * b.in.Policy.TokenCost

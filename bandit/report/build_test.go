@@ -508,8 +508,8 @@ func TestNeededPicksDependOnDataAndWhatIf(t *testing.T) {
 	}
 	addArmSessions(c, "a", armSessions{epsilon: 0.2, injected: 80, withheld: 20, injectedRate: 0.6, withheldRate: 0.5})
 	r := lessonRow(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
-	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
-		t.Errorf("row = %+v, want NeedsPicks from 500 to 3000, and Weeks = NeedsPicks / PerWeek", r)
+	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/(r.PerWeek*r.PickShare)) > 1e-9 {
+		t.Errorf("row = %+v, want NeedsPicks from 500 to 3000, and Weeks = NeedsPicks / (PerWeek * PickShare)", r)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
 		t.Errorf("epsilon 0.5: WhatIf = %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)

@@ -13,7 +13,7 @@ import (
 func withChooser(input report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
 	input.Counters, input.Chooser = c.TrialCounters(), fixedChooser{c, cfg}
 	input.Policy = report.Policy{
-		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost, ProbeShare: bandit.ProbeShare,
+		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost,
 	}
 	return input
 }
@@ -24,13 +24,13 @@ type fixedChooser struct {
 }
 
 func (c fixedChooser) action(l report.Lesson) bandit.Action {
-	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
+	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Tokens: l.Tokens, Forced: l.Arm == trial.LoopArm}
 }
 
 func (c fixedChooser) Belief(l report.Lesson) report.Belief {
 	p := c.c.PosteriorFromCounters(c.action(l))
 	better, worse := c.c.CautionEvidence(l.Arm)
-	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(c.action(l), p), Better: better, Worse: worse}
+	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Benched, Epsilon: c.cfg.NextEpsilon(c.action(l), p), PassOver: 1 - c.cfg.PickProbability(c.action(l), p), Better: better, Worse: worse}
 }
 
 func (c fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
@@ -70,7 +70,7 @@ func TestBeliefsChangeNoMeasuredField(t *testing.T) {
 				row["verdict"] = string(report.Unproven)
 			}
 			for _, believed := range []string{
-				"posterior_mean", "p_helps", "caution", "advice", "epsilon", "note", "needs_picks", "needs_3_points", "weeks_to_verdict", "retire", "verdict_expected", "needs_sessions", "sooner",
+				"posterior_mean", "p_helps", "caution", "advice", "epsilon", "pick_share", "note", "needs_picks", "needs_picks_unclear", "needs_3_points", "weeks_to_verdict", "retire", "verdict_expected", "needs_sessions", "sooner",
 			} {
 				delete(row, believed)
 			}

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"precept/bandit/trial"
@@ -34,11 +35,14 @@ func (b *builder) setNeedsPicks(r *Row, all sums, untilEvaluation int64) {
 	r.Needs3Points = remaining(picksForWidth(trial.MaterialEffect, r.Variance*trial.VarianceFactor(r.Epsilon)), all.count)
 	if isUndecided(r.Verdict) {
 		r.NeedsPicks = b.remainingPicks(all, r.Variance, r.Epsilon)
-		if untilEvaluation > 0 {
-			r.NeedsPicks = min(r.NeedsPicks, untilEvaluation)
+		r.NeedsUnclear = isUnclear(all, func(effect float64) float64 {
+			return picksAtVerdict(effect, r.Variance*trial.VarianceFactor(r.Epsilon), trial.MaterialEffect, b.nextClaimBar)
+		})
+		if untilEvaluation > 0 && untilEvaluation <= r.NeedsPicks {
+			r.NeedsPicks, r.NeedsUnclear = untilEvaluation, false
 		}
 	}
-	if rate := b.picksPerWeek(r); r.NeedsPicks > 0 && rate > 0 {
+	if rate := r.picksPerWeek(); r.NeedsPicks > 0 && rate > 0 {
 		r.Weeks = new(float64(r.NeedsPicks) / rate)
 	}
 }
@@ -63,6 +67,45 @@ func (b *builder) remainingPicks(all sums, sigma2, eps float64) int64 {
 	return max(remaining(trial.MinPicks, all.count), all.picksUntilArms(trial.MinPerArm, eps), 1)
 }
 
+// maxNeedsRatio is the largest ratio between two plausible numbers of needed picks for which pages show a number.
+const maxNeedsRatio = 10
+
+// isUnclear reports whether the number of picks that a verdict needs changes more than maxNeedsRatio times within one
+// standard error of the effect. Such a number changes with every few sessions. needed returns the number for an effect.
+func isUnclear(s sums, needed func(effect float64) float64) bool {
+	if !s.hasEnoughPicks() { // a first effect needs a fixed number of picks
+		return false
+	}
+	e, spread := s.effect(), math.Sqrt(s.variance()/s.count)
+	low, middle, high := needed(e-spread), needed(e), needed(e+spread)
+	return max(low, middle, high) > maxNeedsRatio*max(s.count, min(low, middle, high))
+}
+
+// RoundedNeeds returns the number of further rewarded picks for a verdict, rounded because it is an estimate. The
+// result is 0 if the row needs none, or if the number is too unclear to show. The number until the first effect is
+// exact.
+func (r *Row) RoundedNeeds() int64 {
+	switch {
+	case r.NeedsUnclear:
+		return 0
+	case r.Effect == nil || r.Trial == trialRunning:
+		return r.NeedsPicks
+	}
+	return roundEstimate(r.NeedsPicks)
+}
+
+// roundEstimate rounds to one significant digit, or to two if the first digit is 1.
+func roundEstimate(n int64) int64 {
+	unit := int64(1)
+	for n/unit >= 20 {
+		unit *= 10
+	}
+	return (n + unit/2) / unit * unit
+}
+
+// TooEarly is shown instead of an unclear number of picks.
+const TooEarly = "it is too early to estimate how many more picks a verdict needs"
+
 // picksUntilArms returns how many further picks are needed for perArm injected and perArm withheld picks.
 func (s sums) picksUntilArms(perArm, eps float64) int64 {
 	return int64(math.Ceil(math.Max(0, math.Max((perArm-s.injected)/(1-eps), (perArm-s.withheld)/eps))))
@@ -84,7 +127,7 @@ func (b *builder) setExpectation(r *Row, s trial.Stats) {
 	}
 	if all := float64(b.global.All.Rewarded); r.Rewarded > 0 && all > 0 {
 		slowdown := 1.0
-		if rate := b.picksPerWeek(r); rate > 0 {
+		if rate := r.picksPerWeek(); rate > 0 {
 			slowdown = r.PerWeek / rate
 		}
 		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * slowdown * all / float64(r.Rewarded)))
@@ -102,7 +145,11 @@ const maxWeeks = 520
 func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != trialRunning {
 		if part := b.trialTimeShare(r, s); part > 0 {
-			out = append(out, "a trial would take "+weeksText(*r.Weeks*part))
+			text := "a trial"
+			if !r.NeedsUnclear {
+				text += " would take " + weeksText(*r.Weeks*part)
+			}
+			out = append(out, text)
 		}
 	}
 	if r.Picked > 0 && float64(r.Rewarded) < maxTimeShare*float64(r.Picked) {
@@ -122,7 +169,7 @@ func (b *builder) speedups(r *Row, s trial.Stats) (out []string) {
 // trialTimeShare returns how long a trial would take to reach a verdict, as a share of r.Weeks. A trial withholds half
 // the picks and picks the lesson at each match. The result is 0 if the share is unknown or above maxTimeShare.
 func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
-	rate := b.picksPerWeek(r)
+	rate := r.picksPerWeek()
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
 		return 0
 	}
@@ -134,11 +181,31 @@ func (b *builder) trialTimeShare(r *Row, s trial.Stats) float64 {
 	return share
 }
 
-// picksPerWeek returns the expected number of rewarded picks per week. Outside a trial, the chooser picks a benched
-// lesson (one with expected harm) only in a few sessions.
-func (b *builder) picksPerWeek(r *Row) float64 {
-	if r.Verdict == Benched && r.Trial != trialRunning && r.Picked > 0 {
-		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
+// picksPerWeek returns the expected number of rewarded picks per week. The chooser may now pick the lesson in fewer
+// sessions than in the last weeks.
+func (r *Row) picksPerWeek() float64 {
+	if r.Picked == 0 {
+		return r.PerWeek
 	}
-	return r.PerWeek
+	return math.Min(r.PerWeek, r.PickShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
+}
+
+// rarelyChosenShare is the pick share below which a lesson counts as rarely chosen.
+const rarelyChosenShare = 0.1
+
+// RarelyChosen says how rarely the chooser now picks a lesson. The result is "" if the lesson is not in use or often
+// picked.
+func (r *Row) RarelyChosen() string {
+	if r.PickShare >= rarelyChosenShare || r.Matched == 0 || !slices.Contains([]string{"active", "caution", "benched"}, r.State) {
+		return ""
+	}
+	return fmt.Sprintf("rarely chosen: now in about %s of the sessions where it matches (so far, in %s of %s)",
+		percentText(r.PickShare), Grouped(r.Picked), Grouped(r.Matched))
+}
+
+func percentText(share float64) string {
+	if share < 0.01 {
+		return "0%"
+	}
+	return fmt.Sprintf("%.0f%%", 100*share)
 }

@@ -76,6 +76,9 @@ func (r *Row) explanation(open *OpenSessions) []string {
 		fmt.Sprintf("  picks     in %d of %d sessions with a match; %d rewarded: %d injected, %d withheld (the upstream refused requests in %d and %d)",
 			r.Picked, r.Matched, r.Rewarded, r.NInjected, r.NWithheld, r.RefusedWith, r.RefusedWithout),
 	}
+	if rare := r.RarelyChosen(); rare != "" {
+		out = append(out, "  chooser   "+rare)
+	}
 	waiting := open.MatchedArm(r.Arm)
 	if waiting > 0 {
 		out = append(out, fmt.Sprintf("  open      %d open sessions matched and do not count yet.%s `precept report --provisional --explain %s` includes open sessions.",
@@ -161,17 +164,20 @@ func wrapHanging(line string, columns int) string {
 // missingData describes the data that a verdict needs. waiting is the number of open sessions with a match.
 func (r *Row) missingData(waiting int) string {
 	var parts []string
+	needs := Grouped(r.RoundedNeeds())
 	switch {
 	case isPast(r.State):
 		parts = append(parts, "nothing: no session gets this text in this presentation any more")
+	case r.NeedsUnclear:
+		parts = append(parts, TooEarly)
 	case r.NeedsPicks > 0 && r.Weeks != nil:
 		parts = append(parts, fmt.Sprintf(
-			"about %d more picks with a reward: %s at %.0f a week", r.NeedsPicks, weeksText(*r.Weeks), r.assumedRate(),
+			"about %s more picks with a reward: %s at %.0f a week", needs, weeksText(*r.Weeks), r.assumedRate(),
 		))
 	case r.NeedsPicks > 0 && waiting > 0:
-		parts = append(parts, fmt.Sprintf("about %d more picks with a reward; open sessions do not count yet", r.NeedsPicks))
+		parts = append(parts, fmt.Sprintf("about %s more picks with a reward; open sessions do not count yet", needs))
 	case r.NeedsPicks > 0:
-		parts = append(parts, fmt.Sprintf("about %d more picks with a reward; there was none in the last four weeks", r.NeedsPicks))
+		parts = append(parts, fmt.Sprintf("about %s more picks with a reward; there was none in the last four weeks", needs))
 	default:
 		parts = append(parts, "nothing")
 	}

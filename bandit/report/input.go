@@ -35,8 +35,6 @@ type Policy struct {
 	TokenCost float64 // cost per token in reward units
 	// NoCautions means that a lesson's counts never turn the lesson into a caution.
 	NoCautions bool
-	// ProbeShare is the share of sessions that try a benched lesson.
-	ProbeShare float64
 }
 
 // Lesson is the report's view of a lesson.
@@ -70,6 +68,7 @@ type Belief struct {
 	Mean, Var     float64 // mean and variance of the effect
 	Benched       bool    // expected to harm
 	Epsilon       float64 // probability of withholding the next picks
+	PassOver      float64 // probability of no pick in a session with a match and a free slot
 	Better, Worse float64 // sums of gains and losses with the lesson; both are 0 as long as chance explains the difference
 }
 

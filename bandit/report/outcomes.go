@@ -55,11 +55,12 @@ type Outcome struct {
 	Hi           *float64 `json:"hi"`
 	Unit         string   `json:"unit"` // share (0.05 means 5 of 100 sessions), errors/10 (failed calls divided by 10), or percent (change in the geometric mean of 1 + x)
 	Verdict      Finding  `json:"verdict"`
-	NeedsPicks   int64    `json:"needs_picks"` // picks until a verdict is likely; 0 once there is a verdict
-	EFewer       float64  `json:"e_fewer"`     // current e-value for a fall, capped at 1e12
-	EMore        float64  `json:"e_more"`      // current e-value for a rise, capped at 1e12
-	P            *float64 `json:"p"`           // level at which the interval would exclude 0
-	Variance     float64  `json:"variance"`    // variance of the value around the centre, to plan a trial
+	NeedsPicks   int64    `json:"needs_picks"`         // picks until a verdict is likely; 0 once there is a verdict
+	NeedsUnclear bool     `json:"needs_picks_unclear"` // needs_picks depends so much on chance that pages show no number
+	EFewer       float64  `json:"e_fewer"`             // current e-value for a fall, capped at 1e12
+	EMore        float64  `json:"e_more"`              // current e-value for a rise, capped at 1e12
+	P            *float64 `json:"p"`                   // level at which the interval would exclude 0
+	Variance     float64  `json:"variance"`            // variance of the value around the centre, to plan a trial
 }
 
 // outcomeBars holds one outcome's thresholds, corrected for the tests on all lessons.
@@ -171,6 +172,9 @@ func (b *builder) rowOutcomes(r *Row, k trial.Arm) (out []Outcome) {
 		x.Verdict = b.outcomeFinding(r, o, s)
 		if x.Verdict == NotProven {
 			x.NeedsPicks = picksNeeded(o, all, b.outcomeBars[o].nextClaim)
+			x.NeedsUnclear = isUnclear(all, func(effect float64) float64 {
+				return picksAtVerdict(effect, all.variance(), materialChange(o), b.outcomeBars[o].nextClaim)
+			})
 		}
 		out = append(out, x)
 	}
@@ -331,8 +335,13 @@ func (o *Outcome) IsVague() bool {
 // Amounts states the mean with and without the lesson, and the number of picks.
 func (o *Outcome) Amounts() string {
 	s := fmt.Sprintf("%s with the lesson, %s without; %d injected picks, %d withheld", o.amount(o.MeanInjected), o.amount(o.MeanWithheld), o.NInjected, o.NWithheld)
-	if o.NeedsPicks > 0 {
+	switch {
+	case o.NeedsUnclear:
+		s += "; too early to estimate how many more picks are needed"
+	case o.NeedsPicks > 0 && o.Effect == nil:
 		s += fmt.Sprintf("; needs about %d more picks", o.NeedsPicks)
+	case o.NeedsPicks > 0:
+		s += fmt.Sprintf("; needs about %s more picks", Grouped(roundEstimate(o.NeedsPicks)))
 	}
 	return s
 }

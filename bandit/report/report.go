@@ -221,7 +221,9 @@ type Row struct {
 	Epsilon        float64        `json:"epsilon"`         // probability of withholding the next picks
 	Verdict        Verdict        `json:"verdict"`
 	Advice         string         `json:"advice"`                     // next action after the verdict
+	PickShare      float64        `json:"pick_share"`                 // model-based: probability of a pick in a session with a match and a free slot
 	NeedsPicks     int64          `json:"needs_picks"`                // rewarded picks until a verdict is likely; 0 once there is a verdict
+	NeedsUnclear   bool           `json:"needs_picks_unclear"`        // needs_picks depends so much on chance that pages show no number
 	Needs3Points   int64          `json:"needs_3_points"`             // rewarded picks until the half-width is 3 points
 	PerWeek        float64        `json:"picks_per_week"`             // rewarded picks, over the last four weeks
 	Weeks          *float64       `json:"weeks_to_verdict"`           // weeks until needs_picks at this rate; null: no picks

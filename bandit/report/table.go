@@ -243,7 +243,10 @@ func shortCount(n int64) string {
 
 // needsText returns the number of picks that an effect or a verdict still needs, and the expected time.
 func (r *Row) needsText() string {
-	text := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
+	if r.NeedsUnclear {
+		return TooEarly
+	}
+	text := fmt.Sprintf("needs about %s more picks", Grouped(r.RoundedNeeds()))
 	if r.Effect == nil {
 		text += " to show an effect"
 	}
@@ -261,6 +264,9 @@ func (t table) notes(r Row) {
 	var notes []string
 	if r.Note != "" {
 		notes = append(notes, r.Note)
+	}
+	if rare := r.RarelyChosen(); rare != "" {
+		notes = append(notes, rare)
 	}
 	otherText := map[string]string{
 		stateEdited: "an earlier text", stateRemoved: "the lesson no longer exists",
@@ -298,7 +304,7 @@ func (t table) notes(r Row) {
 		notes = append(notes, "the bounds are the smallest and the largest possible effect")
 	}
 	if r.WhatIf != nil {
-		notes = append(notes, r.WhatIf.text())
+		notes = append(notes, r.WhatIf.text(r.NeedsUnclear))
 	}
 	for i := range r.PlannedTrials {
 		notes = append(notes, r.PlannedTrials[i].text())

@@ -134,7 +134,7 @@ func (r *Row) note(s trial.Stats) string {
 		if r.Trial == trialRunning {
 			return "the chooser expects harm; the trial continues"
 		}
-		return "the chooser expects harm and rarely picks the lesson"
+		return "the chooser expects harm"
 	case Unproven:
 		if r.Lo == nil || *r.Lo <= 0 && *r.Hi >= 0 {
 			break

@@ -112,13 +112,14 @@ func (p *PlannedTrial) Interval() string {
 // Picks returns the number of picks in the planned trial so far.
 func (p *PlannedTrial) Picks() int64 { return min(p.Rewarded, p.Planned) }
 
-func (w *WhatIf) text() string {
+// text describes the projection. unclear is as in Row.NeedsUnclear.
+func (w *WhatIf) text(unclear bool) string {
 	s := fmt.Sprintf("at epsilon %g: interval +-%.1f after as many picks", w.Epsilon, w.HalfWidth*100)
-	if w.NeedsPicks > 0 {
-		s += fmt.Sprintf("; needs %d more picks", w.NeedsPicks)
+	if w.NeedsPicks > 0 && !unclear {
+		s += fmt.Sprintf("; needs about %s more picks", Grouped(roundEstimate(w.NeedsPicks)))
 	}
 	if w.Needs3Points > 0 {
-		s += fmt.Sprintf("; +-3 needs %d more", w.Needs3Points)
+		s += fmt.Sprintf("; +-3 needs about %s more", Grouped(roundEstimate(w.Needs3Points)))
 	}
 	return s
 }
