@@ -57,7 +57,7 @@ type Admin struct {
 
 // Upstream is one LLM API. The URL has the form of OPENAI_BASE_URL.
 type Upstream struct {
-	URL string `yaml:"url"`
+	URL string `yaml:"url" alone:"yes"`
 }
 
 // Routes names the upstream for each API dialect; Other serves all other paths.

@@ -72,7 +72,7 @@ func (d *decoder) syntaxFault(err error) {
 }
 
 func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
-	pairs, ok := d.asMapping(path, n)
+	pairs, ok := d.asMapping(path, yamlName(v.Type().Field(0))+": ...", n)
 	if !ok {
 		return
 	}
@@ -87,11 +87,7 @@ func (d *decoder) readSection(path string, v reflect.Value, n ast.Node) {
 		i, ok := indices[name]
 		switch {
 		case !ok:
-			problem := "is not a key" + suggestion(name, indices)
-			if newName := renamedKey(keyPath); newName != "" {
-				problem = "is renamed to " + newName + "; use the new name"
-			}
-			d.addFault(keyPath, it.Key(), "", problem)
+			d.addFault(keyPath, it.Key(), "", unknownKey(path, name, indices))
 			d.faults[len(d.faults)-1].unknown = true
 		case seen[name]:
 			d.addFault(keyPath, it.Key(), "", "is given twice; keep one")
@@ -131,7 +127,11 @@ func (d *decoder) readValue(path string, v reflect.Value, tag reflect.StructTag,
 
 // readMapping replaces the whole map, so default entries that are not in the file disappear.
 func (d *decoder) readMapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
-	pairs, ok := d.asMapping(path, n)
+	entry := "NAME: ..."
+	if elem := v.Type().Elem(); isSection(elem) {
+		entry = "NAME: {" + yamlName(elem.Field(0)) + ": ...}"
+	}
+	pairs, ok := d.asMapping(path, entry, n)
 	if !ok {
 		return
 	}
@@ -202,6 +202,10 @@ func (d *decoder) readCommaList(
 
 func (d *decoder) readScalar(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	text, ok := scalarText(n)
+	if _, isAlias := n.(*ast.AliasNode); isAlias {
+		d.addFault(path, n, "", "begins with *, which YAML reads as an alias; write the value in quotes, such as \"*.env\"")
+		return
+	}
 	if !ok {
 		d.addFault(path, n, "", "must be a single value, not a list, a mapping, an anchor or an alias")
 		return
@@ -244,10 +248,14 @@ func (d *decoder) setText(
 	}
 }
 
-func (d *decoder) asMapping(path string, n ast.Node) (ast.MapNode, bool) {
+// asMapping returns a node as a mapping. entry is an example of an entry, for the fault in a node of a different type.
+func (d *decoder) asMapping(path, entry string, n ast.Node) (ast.MapNode, bool) {
 	pairs, ok := n.(ast.MapNode)
 	if _, alias := n.(*ast.AliasNode); !ok || alias {
-		d.addFault(path, n, "", "is not a mapping; write key: value")
+		if path != "" {
+			entry = path[strings.LastIndex(path, ".")+1:] + ": {" + entry + "}"
+		}
+		d.addFault(path, n, "", "is not a mapping; write "+entry+", with a space after each colon")
 		return nil, false
 	}
 	return pairs, true

@@ -237,6 +237,42 @@ func TestSystemAgentsAcceptsPatternsTrueAndFalse(t *testing.T) {
 	}
 }
 
+func TestUnknownKeyFaultNamesTheLikelyKey(t *testing.T) {
+	for file, want := range map[string]string{
+		"port: 8080":                      "did you mean listen?",
+		"LISTEN: 127.0.0.1:8080":          "did you mean listen?",
+		"admin: {port: 8081}":             "did you mean listen?",
+		"admin: {host: example.org}":      "did you mean hosts?",
+		"admin: {token: x}":               "did you mean tokens?",
+		"reward: {close-after: 10s}":      "did you mean close_after?",
+		"admin_port: 8081":                "write the key admin.listen as admin: {listen: ...}",
+		"log_level: debug":                "write the key log.level as log: {level: ...}",
+		"reward.close_after: 10s":         "write the key reward.close_after as reward: {close_after: ...}",
+		"close_after: 10s":                "write the key reward.close_after as reward: {close_after: ...}",
+		"bandit: {close_after: 10s}":      "write the key reward.close_after as reward: {close_after: ...}",
+		"redis: redis://h:6379":           "write the key store.url as store: {url: ...}",
+		"api_key: x":                      "did you mean distill.api_key or match.embeddings.api_key?",
+		"enabled: false":                  "did you mean distill.enabled or learning.enabled or writ.enabled?",
+		"reward:close_after: 10s":         "write the key reward.close_after as reward: {close_after: ...}",
+		"nonsense: 1":                     "the keys are admin, bandit,",
+		"upstreams: {a: {base_url: b}}":   "did you mean url?",
+		"upstreams: {a: {api_key: sk-1}}": "precept forwards each agent's own key",
+	} {
+		_, err := Parse(Sources{File: []byte(file)})
+		faults, _ := AsFaults(err)
+		if !slices.ContainsFunc(faults, func(f Fault) bool { return strings.Contains(f.Problem, want) }) {
+			t.Errorf("%s: got error %v, want a fault that contains %q", file, err, want)
+		}
+	}
+}
+
+func TestUpstreamMayBeWrittenAsItsURL(t *testing.T) {
+	c, err := Parse(Sources{File: []byte("upstreams: {mine: http://h/v1}")})
+	if err != nil || c.Upstreams["mine"].URL != "http://h/v1" {
+		t.Errorf("upstream written as a URL: got %v, error %v, want http://h/v1 and no error", c.Upstreams, err)
+	}
+}
+
 func TestBrokenYAMLNamesTheLine(t *testing.T) {
 	_, err := Parse(Sources{File: []byte("listen: 127.0.0.1:1\ninject:\n\tk: 3\n"), FileName: "p.yaml"})
 	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Source != "p.yaml:3" {

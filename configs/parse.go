@@ -168,7 +168,7 @@ func (d *decoder) readFlags(c *Config, given map[string]string) {
 	rest := maps.Clone(given)
 	for _, f := range leafFields() {
 		if text, ok := rest[f.path]; ok {
-			d.source = "--" + flagName(f.path)
+			d.source = "--" + FlagName(f.path)
 			d.readFlagOrVariable(c, f, text)
 			delete(rest, f.path)
 		}

@@ -72,7 +72,8 @@ func join(prefix, name string) string {
 
 func leafFields() []field { return fields(reflect.TypeFor[Config](), "", nil) }
 
-func flagName(path string) string {
+// FlagName returns the name of the flag for the key with the given path.
+func FlagName(path string) string {
 	return strings.NewReplacer(".", "-", "_", "-").Replace(path)
 }
 
@@ -88,7 +89,7 @@ func KeyInfos() []KeyInfo {
 	for i, f := range all {
 		out[i] = KeyInfo{
 			Path:         f.path,
-			Flag:         flagName(f.path),
+			Flag:         FlagName(f.path),
 			Env:          envName(f.path),
 			Usage:        docs[f.path].usage,
 			Default:      docs[f.path].defaultText,

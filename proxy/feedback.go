@@ -3,11 +3,14 @@ package proxy
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
 	"precept/bandit/feedback"
+	"precept/configs"
 	"precept/internal/label"
 	"precept/internal/wire"
 	"precept/store"
@@ -22,6 +25,7 @@ type entryAnswer struct {
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
 	Status  string `json:"status"`
+	Message string `json:"message,omitempty"` // for a person: why the entry waits, for how long, and what to check
 	Error   string `json:"error,omitempty"`
 	code    int    // HTTP status; 0 for an accepted entry
 
@@ -78,7 +82,45 @@ func (p *Proxy) storeEntry(c echo.Context, client identity, post feedback.Post) 
 	if done.Status != store.Joined { // the store has not found the session, so the answer has the names that the client sent
 		a.Session, a.Run = cmp.Or(a.Session, post.SessionID), cmp.Or(a.Run, post.RunID)
 	}
+	if done.Status == store.Parked {
+		a.Message = parkedMessage(&post, &done, p.settings.Load().cfg)
+	}
 	return a
+}
+
+// parkedMessage says why an entry is parked, for how long precept keeps the entry, and what the client should check.
+func parkedMessage(post *feedback.Post, done *store.Posted, cfg *configs.Config) string {
+	age := formatAge(store.ParkedAge(cfg.Learning.Retention))
+	if done.Delayed {
+		return "the store does not answer; precept keeps the feedback for up to " + age + ", and looks for the session when the store answers again"
+	}
+	kind, name, check := "session", post.SessionID, "check the name against the Precept-Session response header"
+	switch {
+	case post.RunID != "":
+		kind, name, check = "run", post.RunID, "check the name against the agents' Precept-Run header"
+	case post.RequestID != "":
+		kind, name, check = "request", post.RequestID, "check the id against the Precept-Request-Id response header"
+	case post.ResponseID != "":
+		kind, name, check = "response", post.ResponseID, "check the id against the id in the model's response"
+	}
+	if cfg.Tenancy != "single" {
+		check += ", and send the agent's API key"
+	}
+	return fmt.Sprintf("precept knows no %s %q yet, keeps the feedback for up to %s, and adds the feedback when the %s appears; %s",
+		kind, name, age, kind, check)
+}
+
+// formatAge formats a period in days if the period is a whole number of days.
+func formatAge(age time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case age == day:
+		return "1 day"
+	case age%day == 0:
+		return fmt.Sprintf("%d days", age/day)
+	default:
+		return age.String()
+	}
 }
 
 func newEntryAnswer(id string, done *store.Posted) entryAnswer {

@@ -409,15 +409,21 @@ func (d *sessionDeleter) deleteDamagedFiles(deleted bool, before time.Time) {
 	}
 }
 
+// ParkedAge returns the age at which parked feedback is deleted, given the retention period for sessions. A retention
+// period of 0 means that sessions are never deleted.
+func ParkedAge(retention time.Duration) time.Duration {
+	if retention > 0 {
+		return min(retention, parkedAge)
+	}
+	return parkedAge
+}
+
 // deleteByAge deletes old sessions, and old feedback parked for an unknown session, if a deletion is due. If the time
 // limit ends the deletion, the rest follows a second later. tick is the ticker's time.
 func (d *sessionDeleter) deleteByAge(ctx context.Context, tick time.Time) {
 	now, age := d.options.Now(), time.Duration(d.retention.Load())
 	d.tombstones.correctClock(now)
-	parkedMaxAge := parkedAge
-	if age > 0 {
-		parkedMaxAge = min(age, parkedAge)
-	}
+	parkedMaxAge := ParkedAge(age)
 	if moved := d.clockGuard.check(now, tick, parkedMaxAge); moved > 0 {
 		d.options.Hooks.OnFailure(label.StepRetain, fmt.Errorf("the clock has moved forward by %s; deletions by age wait for %s; correct the clock if it is wrong",
 			moved.Round(time.Second), d.clockGuard.heldUntil.Sub(tick)))

@@ -33,8 +33,8 @@ func (f *faultyBackend) allowPosts() {
 func (f *fixture) postDuringOutage(p feedback.Post) {
 	f.t.Helper()
 	got, err := f.store.Rate(f.t.Context(), tenantA, p)
-	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
-		f.t.Fatalf("Rate while the backend is down: got %+v, error %v, want status %s and no error", got, err, store.Parked)
+	if err != nil || got.Status != store.Parked || !got.Delayed || got.ID != p.Entry.ID {
+		f.t.Fatalf("Rate while the backend is down: got %+v, error %v, want status %s, delayed, and no error", got, err, store.Parked)
 	}
 }
 

@@ -45,6 +45,7 @@ type Posted struct {
 	Session string // name; "" while parked
 	Run     string // name, if a run was rated
 	Status  Status
+	Delayed bool    // Parked only: the backend did not answer, so nobody looked for the session
 	Work    *Owners // if a commit, branch or pull request was rated: all its sessions and runs; Session or Run is the newest
 }
 

@@ -90,7 +90,7 @@ func (po *poster) saveToOutbox(ctx context.Context, tenant string, s *subject, e
 	if err != nil {
 		return Posted{}, errors.Join(cause, err)
 	}
-	return Posted{Status: Parked}, nil
+	return Posted{Status: Parked, Delayed: true}, nil
 }
 
 // keepDirect keeps a post that the backend has accepted. If the backend loses the post, it is delivered again through

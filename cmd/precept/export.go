@@ -43,7 +43,8 @@ func (inv *invocation) exportCommand() *cobra.Command {
 			"conversations in OpenAI's fine-tuning format), preference (pairs with a better and a worse answer), " +
 			"experiment (each random decision to inject or to withhold a lesson, with the probability and the outcome, " +
 			"which is enough to recompute the report) and parquet (the samples as a Parquet file). --stats prints the " +
-			"selected samples' ratings instead. " +
+			"selected samples' ratings instead. A sample without a rating has feedback.details.rated false, and a " +
+			"meta.quality_score that depends only on the answer: 0.5 if the answer is complete. " +
 			"Export can run at the same time as a server.\n\n--follow with --format parquet and --output DIR or " +
 			"s3://BUCKET/PREFIX keeps running: each new sample is written once into Parquet files that are partitioned " +
 			"by date and tenant. S3 credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY) " +

@@ -137,7 +137,7 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 		return writeJSON(inv.stdout, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(inv.stdout, "parked: the session or run is unknown so far, or the store cannot be reached; precept keeps the feedback for at most seven days, and applies it when possible")
+		_, err = fmt.Fprintln(inv.stdout, "parked:", report.Printable(answer.Message))
 		return err
 	}
 	names := append(answer.Sessions, answer.Runs...)
@@ -245,6 +245,7 @@ type feedbackResponse struct {
 	Session string `json:"session_id,omitempty"`
 	Run     string `json:"run_id,omitempty"`
 	Status  string `json:"status"`
+	Message string `json:"message,omitempty"`
 
 	Sessions []string `json:"sessions,omitempty"`
 	Runs     []string `json:"runs,omitempty"`

@@ -50,7 +50,7 @@ func inspectCommand(in io.Reader, out io.Writer) *cobra.Command {
 }
 
 func inspectFile(stdin io.Reader, file string, emit func(detect.Finding) error) error {
-	in, err := openInput(stdin, file)
+	in, err := openTranscript(stdin, file)
 	if err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func explainFinding(stdin io.Reader, out io.Writer, files []string, number int, 
 	earlier := 0
 	var faults []error
 	for _, file := range files {
-		in, err := openInput(stdin, file)
+		in, err := openTranscript(stdin, file)
 		if err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
@@ -116,6 +116,15 @@ func openInput(stdin io.Reader, file string) (io.ReadCloser, error) {
 	in, err := os.Open(file)
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return nil, e.Err // the caller adds the name of the file
+	}
+	return in, err
+}
+
+// openTranscript opens a file. If the file does not exist, the argument may be the name of a session.
+func openTranscript(stdin io.Reader, file string) (io.ReadCloser, error) {
+	in, err := openInput(stdin, file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w; name a transcript file, or use `precept watch --once SESSION` for a stored session", err)
 	}
 	return in, err
 }

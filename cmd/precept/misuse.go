@@ -3,11 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"precept/configs"
 	"precept/internal/spell"
 )
 
@@ -50,7 +52,12 @@ func suggestedFlag(c *cobra.Command, err error) string {
 	}
 	var names []string
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := spell.Suggest(flagErr.GetSpecifiedName(), names); near != "" {
+	name := flagErr.GetSpecifiedName()
+	near := spell.Suggest(name, names)
+	if near == "" {
+		near = configs.FlagName(configs.NearestKey(name)) // the flag is the key's path with dashes
+	}
+	if slices.Contains(names, near) {
 		return "did you mean --" + near + "? "
 	}
 	return ""

@@ -45,7 +45,7 @@ func (f *reportFlags) parseWhatIf(text string) error {
 func (inv *invocation) reportCommand() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
-		Use:   "report",
+		Use:   "report [LESSON]",
 		Short: "Show each lesson's effect, interval and verdict",
 		Long: "Report asks the server that uses the data directory, because the server knows the newest sessions. If no " +
 			"server is running, report reads the store.\n\nverdict: the conclusion that the data permit; " +
@@ -54,11 +54,11 @@ func (inv *invocation) reportCommand() *cobra.Command {
 			"also shows a chart. sessions: the number of closed sessions with a reward in which the lesson was " +
 			"inserted, and the number in which it was withheld at random. The first row compares sessions that may get " +
 			"lessons with control sessions, which get none. A session is open until the age in reward.close_after; " +
-			"--provisional includes open sessions. The indented lines below a row qualify the row; --explain shows how " +
-			"the row was computed.",
+			"--provisional includes open sessions. The indented lines below a row qualify the row. With LESSON, or " +
+			"--explain LESSON, report shows how the lesson's row was computed.",
 		Example: "  precept report --provisional --window 30d\n" +
-			"  precept report --explain pin-the-page",
-		Args: argsValidator(cobra.NoArgs),
+			"  precept report pin-the-page",
+		Args: argsValidator(cobra.MaximumNArgs(1)),
 	}
 	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "tenant to report on")
 	c.Flags().StringVar(
@@ -72,7 +72,10 @@ func (inv *invocation) reportCommand() *cobra.Command {
 		&f.query.Explain, "explain", "", "show how this lesson's row was computed",
 	)
 	addJSONFlag(c, &f.asJSON)
-	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		if len(args) == 1 {
+			f.query.Explain = args[0]
+		}
 		var err error
 		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
 			return misuse(fmt.Errorf("--window: %w", err))

@@ -180,7 +180,7 @@ func (w *watcher) print(t *store.Transcript) error {
 		if w.flags.asJSON {
 			err = writeLine(w.invocation.stdout, turn)
 		} else {
-			_, err = fmt.Fprintln(w.invocation.stdout, strings.Join(w.style.turnLines(turn), "\n"))
+			_, err = fmt.Fprintln(w.invocation.stdout, strings.Join(w.style.turnLines(turn, t.Fates), "\n"))
 		}
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"precept/admin"
 	"precept/bandit/feedback"
 	"precept/bandit/report"
+	"precept/bandit/trial"
 	"precept/internal/sample"
 	"precept/store"
 )
@@ -81,7 +82,8 @@ func rewardSource(tier int) string {
 	return "the traffic"
 }
 
-func (p pageStyle) turnLines(t *store.TurnItem) []string {
+// turnLines formats one turn. fates has the session's lessons, with the reasons why some were not picked.
+func (p pageStyle) turnLines(t *store.TurnItem, fates []store.Fate) []string {
 	facts := []string{fmt.Sprintf("turn %d", t.Turn), t.At.UTC().Format("15:04:05"), fmt.Sprintf(
 		"%.1f s", t.LatencyMS/1000,
 	)}
@@ -109,10 +111,50 @@ func (p pageStyle) turnLines(t *store.TurnItem) []string {
 			)...,
 		)
 	}
+	for _, text := range missingLessons(t, fates) {
+		out = append(out, p.withLabel(inkFaint, "PRECEPT", strings.Join(p.wrap(text, p.width-labelWidth), "\n"))...)
+	}
 	for i := range t.Entries {
 		out = append(out, p.entryLines(&t.Entries[i])...)
 	}
 	return out
+}
+
+// missingLessons says, for each lesson that matched in a turn but was not picked, why the lesson was not picked. For a
+// first turn without a match, missingLessons names the lessons that nearly matched.
+func missingLessons(t *store.TurnItem, fates []store.Fate) (out []string) {
+	for _, l := range t.Lessons {
+		if l.State == "matched" {
+			out = append(out, l.Slug+" matched, but was not picked: "+passReason(fates, l.Slug))
+		}
+	}
+	if t.Turn != 1 || len(t.Lessons) > 0 {
+		return out
+	}
+	for i := range fates {
+		if fates[i].State == store.NotMatched {
+			out = append(out, fates[i].Slug+" did not match: "+fates[i].Why)
+		}
+	}
+	return append(out, "no lesson for this turn; `precept lessons try TEXT` shows the lessons that match a text")
+}
+
+// passReason says why a lesson that matched was not picked.
+func passReason(fates []store.Fate, slug string) string {
+	for i := range fates {
+		if fates[i].Slug != slug {
+			continue
+		}
+		switch trial.PassReason(fates[i].Why) {
+		case trial.PassedSlots:
+			return "better lessons took all places (inject.k)"
+		case trial.PassedRoom:
+			return "no room for the text (inject.budget_bytes)"
+		case trial.PassedRank:
+			return "the chooser expects less gain than the inserted tokens cost"
+		}
+	}
+	return "the reason was not stored"
 }
 
 func (p pageStyle) entryLines(e *store.Entry) []string {

@@ -103,7 +103,7 @@ func (r *reader) evidence(n *node) []Evidence {
 	v, ok := n.get("evidence")
 	items := r.items("", n, "evidence", 0)
 	if !ok || v.kind == kindList && len(items) == 0 {
-		r.addInvalid("evidence", n.line, "is missing; name at least one run, conversation, work-item, audit or wiki-page")
+		r.addInvalid("evidence", n.line, "is missing; name at least one run, conversation, work-item, audit or wiki-page: %s", example("evidence"))
 		return nil
 	}
 	out := make([]Evidence, 0, len(items))

@@ -40,7 +40,7 @@ func parse(file, raw string) (*Lesson, ValidationErrors) {
 	case !ok && strings.HasPrefix(strings.TrimPrefix(raw, "\ufeff"), "---"):
 		return lineFault(1, "the frontmatter is not closed; add a line --- after the fields")
 	case !ok:
-		return fileFault("the file has no frontmatter; begin with a line ---, the fields, and another line ---; if the file is not a lesson, rename it to start with _")
+		return fileFault("the file has no frontmatter; begin with a line ---, the fields, and another line --- (`precept lessons new` writes such a file); if the file is not a lesson, rename it to start with _")
 	}
 	if len(front) > maxFrontmatter {
 		return fileFault("the frontmatter has %d bytes, more than the %d allowed; shorten it", len(front), maxFrontmatter)

@@ -1,6 +1,7 @@
 package lesson
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -70,6 +71,18 @@ func joinField(prefix, key string) string {
 	return prefix + "." + key
 }
 
+// example returns a line of YAML that sets a field.
+func example(field string) string {
+	key := field[strings.LastIndex(field, ".")+1:]
+	value := map[string]string{
+		"slug": "pin-the-page", "title": "Pin the page before clicking", "outcome": "success", "kind": "wiki-page", "ref": "docs/handbook.md",
+		"description": "The page changes while it loads.", "evidence": "[{kind: wiki-page, ref: docs/handbook.md}]",
+		"trigger":  "{description: The page changes while it loads., metadata: {precept: {keywords: [load more]}}}",
+		"metadata": "{precept: {...}}", "precept": "{...}", "match": "{keywords: [load more]}",
+	}[key]
+	return key + ": " + cmp.Or(value, "...")
+}
+
 // mapping returns the mapping under key, or nil. A value of a different kind, or a missing required key, is recorded as
 // an error.
 func (r *reader) mapping(prefix string, n *node, key string, required bool) *node {
@@ -77,12 +90,12 @@ func (r *reader) mapping(prefix string, n *node, key string, required bool) *nod
 	field := joinField(prefix, key)
 	switch {
 	case !ok && required:
-		r.addInvalid(field, n.line, "is missing; add it")
+		r.addInvalid(field, n.line, "is missing; write %s", example(field))
 		return nil
 	case !ok:
 		return nil
 	case v.kind != kindMap:
-		r.addInvalid(field, v.line, "is %s; write a mapping", v.kind)
+		r.addInvalid(field, v.line, "is %s; write a mapping, such as %s", v.kind, example(field))
 		return nil
 	}
 	return v
@@ -94,7 +107,7 @@ func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi 
 	field := joinField(prefix, key)
 	if !ok {
 		if required {
-			r.addInvalid(field, n.line, "is missing; add it")
+			r.addInvalid(field, n.line, "is missing; write %s", example(field))
 		}
 		return ""
 	}

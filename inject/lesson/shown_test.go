@@ -221,7 +221,7 @@ func TestEvidenceAndTargetErrorsNameTheField(t *testing.T) {
 		"unknown evidence key":                {evidence, "evidence: [{kind: run, ref: one, by: me}]\n", "evidence[0].by is not a known key; remove it, or use one of kind, ref, note"},
 		"unknown kind":                        {evidence, "evidence: [{kind: rumour, ref: one}]\n", "evidence[0].kind \"rumour\" is not a known kind; write one of run, conversation"},
 		"kind that is a number":               {evidence, "evidence: [{kind: 5, ref: one}]\n", "evidence[0].kind is a number; write text"},
-		"no reference":                        {evidence, "evidence: [{kind: run}]\n", "evidence[0].ref is missing; add it"},
+		"no reference":                        {evidence, "evidence: [{kind: run}]\n", "evidence[0].ref is missing; write ref: docs/handbook.md"},
 		"target that is text":                 {metadata, metadata + "  targets: [reviewer]\n", "trigger.targets[0] is text; write operator, role or skill"},
 		"empty target":                        {metadata, metadata + "  targets: [{role: reviewer}, {}]\n", "trigger.targets[1] is empty; write operator, role or skill"},
 		"unknown target key":                  {metadata, metadata + "  targets: [{agent: x, role: y}]\n", "trigger.targets[0].agent is not a known key"},

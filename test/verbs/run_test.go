@@ -242,7 +242,9 @@ func TestFeedbackCommandExitCodes(t *testing.T) {
 	}{
 		{"--session ci-1 --score 0.7 --rater ci --comment good --id one", 0, ""},
 		{"--session ci-1 --approve", 0, ""},
-		{"--run nobody --approve", 0, "parked"},
+		{"--run nobody --approve", 0, `parked: precept knows no run "nobody" yet, keeps the feedback for up to 7 days`},
+		{"--session nobody --approve", 0, "check the name against the Precept-Session response header"},
+		{"--session nobody --approve --json", 0, `"message": "precept knows no session`},
 		{"--run a --session b --approve", 2, ""},
 		{"--session ci-1 --reject --source system", 0, ""},
 		{"--session ci-1 --correct @" + correction + " --json", 0, `"status"`},
