@@ -8,6 +8,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/feedback"
+	"precept/bandit/report"
 	"precept/bandit/trial"
 	"precept/store"
 )
@@ -19,11 +20,15 @@ func rewardSection(t *store.Transcript) g.Node {
 		if r.Shared {
 			origin = ifElse(t.Run != "", "the run's", "the parent session's") + ", " + origin
 		}
-		if r.Counted != nil {
+		switch {
+		case r.Counted != nil:
 			origin += "; counted"
-		} else if !t.Closed {
+		case !t.Closed && !t.SessionItem.Excluded:
 			origin += "; counts when the session closes"
 		}
+	}
+	if t.SessionItem.Excluded {
+		origin += "; " + report.NotCounted(t.ExcludedFor)
 	}
 	return section(
 		"reward", "Reward",

@@ -132,6 +132,13 @@ func TestBrowseShowsRunAssignmentAndReward(t *testing.T) {
 		checkEqual(t, "session's verdict", x.Verdict, sample.Poor)
 		checkEqual(t, "session's exclusion", fmt.Sprint(x.Excluded, " for ", x.ExcludedFor), "true for late")
 	}
+	tr, err := f.archive.Transcript(t.Context(), tenantA, list.Sessions[0].ID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tr.Rewarded.Counted != nil {
+		t.Errorf("counted reward of an excluded session = %v, want none", *tr.Rewarded.Counted)
+	}
 }
 
 // The record of a run contains the picks (chosen lessons) of all sessions in the run, but the transcript of a session

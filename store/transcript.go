@@ -40,7 +40,7 @@ type RewardDetail struct {
 	Shared     bool         `json:"shared,omitempty"` // the reward is the unit's
 	Tier       int          `json:"tier,omitempty"`
 	Definition string       `json:"definition"` // active reward definition
-	Counted    *float64     `json:"counted"`    // reward in the counters; null: the session is open, or has no feedback
+	Counted    *float64     `json:"counted"`    // reward in the counters; null: the session is open, is excluded from the experiment, or has no feedback
 	Sources    []SourceItem `json:"sources"`
 }
 
@@ -202,6 +202,9 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 		}
 	} else {
 		t.Rewarded = a.rewardDetail(settled, late.VisibleFeedback(entries))
+	}
+	if t.SessionItem.Excluded {
+		t.Rewarded.Counted = nil
 	}
 	hidden := late.hidden
 	if len(exchanges) > 0 && exchanges[0].Turn <= 1 && hidden[0] {

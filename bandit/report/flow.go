@@ -58,6 +58,11 @@ func ExclusionPhrase(reason trial.ExclusionReason) string {
 	return phrase
 }
 
+// NotCounted says that a session is excluded, with the report's phrase for the reason.
+func NotCounted(reason trial.ExclusionReason) string {
+	return "not counted, because the session is outside the experiment (" + ExclusionPhrase(reason) + ")"
+}
+
 // ExclusionCause returns why a session was excluded, for a sentence about one session.
 func ExclusionCause(reason trial.ExclusionReason) string {
 	_, cause := exclusionWords(reason)
@@ -67,7 +72,7 @@ func ExclusionCause(reason trial.ExclusionReason) string {
 func exclusionWords(reason trial.ExclusionReason) (phrase, cause string) {
 	switch reason {
 	case trial.ExcludedTwin:
-		return "identical histories", "Another conversation had an identical history at the same time, so a request may have reached the wrong session."
+		return "identical histories", "Another conversation had an identical history at the same time, so a request may have reached the wrong session. precept never confuses sessions with a name (Precept-Session)."
 	case trial.ExcludedLate:
 		return "late look-up", "The store did not answer in time, so earlier decisions about the session were unknown."
 	case trial.ExcludedKeys:

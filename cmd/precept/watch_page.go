@@ -58,6 +58,9 @@ func (p pageStyle) headLines(t *store.Transcript) string {
 	if t.Control {
 		text += "  (control: no lessons)"
 	}
+	if t.SessionItem.Excluded {
+		text += "  (" + report.NotCounted(t.ExcludedFor) + ")"
+	}
 	return strings.Join(p.lines(inkHeading, text), "\n")
 }
 
@@ -68,6 +71,12 @@ func (p pageStyle) endLines(t *store.Transcript) string {
 			"closed after turn %d: reward %.2f (%s), from %s", t.SessionItem.Turns, *r.Value,
 			t.Verdict, rewardSource(r.Tier),
 		)
+	}
+	switch {
+	case t.SessionItem.Excluded:
+		text += "; " + report.NotCounted(t.ExcludedFor)
+	case t.Rewarded.Counted != nil:
+		text += "; counted"
 	}
 	return strings.Join(p.lines(inkHeading, text), "\n")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"precept/bandit/trial"
 	"precept/internal/sample"
 	"precept/store"
 )
@@ -74,6 +75,27 @@ func TestWatchPageSaysWhyAMatchedLessonIsMissing(t *testing.T) {
 	for _, want := range []string{"PRECEPT    near did not match: a word is missing", "PRECEPT    no lesson for this turn; `precept lessons try TEXT`"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("first turn without a match: got output\n%s\nwant it to contain %q", page, want)
+		}
+	}
+}
+
+// Watch says whether the report counts the session, in the report's words.
+func TestWatchNamesExclusion(t *testing.T) {
+	const why = "not counted, because the session is outside the experiment (identical histories)"
+	page := pageStyle{width: 200}
+	counted := store.Transcript{SessionItem: store.SessionItem{Turns: 3, Verdict: sample.Good}}
+	counted.Rewarded.Value, counted.Rewarded.Counted, counted.Rewarded.Tier = new(1.0), new(1.0), 2
+	if got := page.endLines(&counted); got != "closed after turn 3: reward 1.00 (good), from a verifier; counted" {
+		t.Errorf("counted session: last line = %q", got)
+	}
+	if got := page.headLines(&counted); strings.Contains(got, "counted") {
+		t.Errorf("counted session: first line = %q, want no word on the experiment", got)
+	}
+	twin := counted
+	twin.Excluded, twin.ExcludedFor, twin.Rewarded.Counted = true, trial.ExcludedTwin, nil
+	for _, got := range []string{page.headLines(&twin), page.endLines(&twin)} {
+		if !strings.Contains(got, why) || strings.Contains(got, "; counted") {
+			t.Errorf("session with a twin: line = %q, want %q", got, why)
 		}
 	}
 }
