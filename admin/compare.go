@@ -21,6 +21,7 @@ type Comparison struct {
 	Choices      []store.FacetValue `json:"choices"` // values that can be compared, most sessions first
 	SessionsRead int                `json:"read"`    // sessions read, before the filters
 	OldestStart  time.Time          `json:"back_to"` // start of the oldest session read
+	Complete     bool               `json:"whole"`   // false: older sessions in the time range are not compared
 }
 
 // ComparedSide is one agent or model in a comparison.
@@ -129,7 +130,7 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 			b = c.Value
 		}
 	}
-	c := Comparison{By: by, A: ComparedSide{Value: a}, B: ComparedSide{Value: b}, Choices: choices, SessionsRead: facets.RowsRead, OldestStart: facets.OldestStart, Measures: []ComparedMeasure{}, Lessons: []ComparedLesson{}}
+	c := Comparison{By: by, A: ComparedSide{Value: a}, B: ComparedSide{Value: b}, Choices: choices, SessionsRead: facets.RowsRead, OldestStart: facets.OldestStart, Complete: facets.Complete, Measures: []ComparedMeasure{}, Lessons: []ComparedLesson{}}
 	sides := [2][]*store.SessionItem{}
 	for i := range r.Sessions {
 		x := &r.Sessions[i]

@@ -115,7 +115,7 @@ func (n netResult) html(f frame) g.Node {
 		),
 		h.Div(
 			h.Table(h.Class("figures"), h.TBody(
-				part("Prevented failures", g.Group{g.Text(gained + " of "), treatedLink, g.Text(" (a run counts once)" + sessionRate)}, prevented),
+				part("Prevented failures", g.Group{g.Text(gained + " of "), treatedLink, g.Text(" with a reward (a run counts once)" + sessionRate)}, prevented),
 				part("Inserted tokens", g.Text(countText(n.tokens)+tokenRate), inserted),
 			)),
 			g.If(hint != "", mutedText(g.Text(hint))),

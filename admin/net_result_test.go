@@ -21,7 +21,7 @@ func TestNetResultShowsPartsAndInterval(t *testing.T) {
 			"<p class=\"value good\">+92.00\u00a0USD</p>", "+12.00\u00a0USD to +192.00\u00a0USD",
 		}},
 		"interval contains 0": {new(0.05), 0, Prices{Models: price.Flat(2, 0), SuccessValue: 10, Currency: "USD"}, []string{
-			"not known yet", "best estimate +92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&min_reward=0&range=7d">200 treated sessions</a> (a run counts once) × 10.00`, "+100.00\u00a0USD", "4,000,000 × 2 a million", "−8.00\u00a0USD",
+			"not known yet", "best estimate +92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&min_reward=0&range=7d">200 treated sessions</a> with a reward (a run counts once) × 10.00`, "+100.00\u00a0USD", "4,000,000 × 2 a million", "−8.00\u00a0USD",
 		}},
 		"loss below one session": {new(-0.001375), -0.01, Prices{Models: price.Flat(2, 0), SuccessValue: 2, Currency: "USD"}, []string{
 			`−0.275 of <a`, "× 2.00", "−0.55\u00a0USD",

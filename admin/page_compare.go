@@ -89,9 +89,12 @@ func (v *compareView) html(f frame) g.Node {
 		v.form(f), v.filters(f),
 		h.P(h.Class("warning"), g.Text("Exploratory: the "+c.By+"s are not assigned at random, so a difference may come from different tasks. "+
 			"The 95% intervals are valid for a single evaluation.")),
+		h.P(
+			g.Text(ifElse(c.Complete, "From ", "Only from the newest ")+countNoun(c.SessionsRead, "session")+" since "), timeNode(c.OldestStart),
+			g.If(!c.Complete, g.Text("; older sessions in the time range are not counted")), g.Text("."),
+		),
 		scrollRegion(ariaLabel("Measures"), v.measures(f)),
 		g.If(len(c.Lessons) > 0, section("compare-lessons", "Lessons", scrollRegion(ariaLabelledBy("compare-lessons"), v.lessons(f)))),
-		mutedText(g.Textf("From %s since ", countNoun(c.SessionsRead, "session")), timeNode(c.OldestStart), g.Text(".")),
 	}
 }
 

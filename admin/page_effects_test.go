@@ -90,7 +90,7 @@ func TestOverviewShowsWeeklyGains(t *testing.T) {
 		wantText []string
 	}{
 		"without a price": {"/", admin.Prices{}, func(*report.Report) {}, []string{
-			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> (a run counts once)`, ">500,000<", `aria-label="Lesson tokens this week: 500,000 tokens"`, "no model price is known", ">2,000<", "treated, 50% cached; control 1,000, 0% cached",
+			">+9 sessions<", ">+5 to +14, with 95% confidence<", `+9 of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> with a reward (a run counts once)`, ">500,000<", `aria-label="Lesson tokens this week: 500,000 tokens"`, "no model price is known", ">2,000<", "treated, 50% cached; control 1,000, 0% cached",
 			`href="/lessons?verdict=helps" aria-label="Proven lessons: 1 lesson">1</a> <span class="unit">lesson</span><small>to help; 2 proven to harm</small>`, `placeholder="none"`,
 		}},
 		"with a price":                      {"/", admin.Prices{Models: price.Flat(2, 0.5)}, func(*report.Report) {}, []string{"cost 1.00 without a cache", ">0.0025<", "control 0.0020", `placeholder="2"`}},
@@ -101,13 +101,21 @@ func TestOverviewShowsWeeklyGains(t *testing.T) {
 		"negative effect": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Effect, r.Global.Lo, r.Global.Hi = new(-0.1), new(-0.15), new(-0.004) }, []string{
 			`class="value bad">−9 sessions<`, ">−14 to 0, with 95% confidence<",
 		}},
-		"invalid comparison":                      {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", `– of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> (a run counts once)`, "!counting"}},
+		"invalid comparison":                      {"/", admin.Prices{}, func(r *report.Report) { r.Global.Verdict = report.Invalid }, []string{"not reliable", `– of <a href="/sessions?arm=treated&min_reward=0&range=7d">90 treated sessions</a> with a reward (a run counts once)`, "!counting"}},
 		"no control sessions":                     {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Control = report.Spending{} }, []string{"treated, 50% cached</small>"}},
 		"unknown token usage of treated sessions": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spending{} }, []string{"!cached</small>", ">500,000<"}},
 		"treated sessions with zero input tokens": {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
-		"valid experiment":                        {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!at a different rate or from different sources"}},
-		"sample ratio mismatch":                   {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from the configured probabilities (e-value 1e+06)"}},
-		"unequal feedback":                        {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"at a different rate or from different sources"}},
+		"bases of the counts": {"/", admin.Prices{}, func(r *report.Report) {
+			r.Flow = report.Flow{Closed: 1010, InExperiment: 1000, Excluded: 10, Treated: 850, Control: 50, Unmatched: 100, Rewarded: 700}
+			r.Reporting.RewardedTreated, r.Reporting.AssignedTreated, r.Reporting.RewardedControl, r.Reporting.AssignedControl = 600, 850, 40, 50
+		}, []string{
+			"Sessions: 1,010 closed, 1,000 in the experiment, 10 excluded. ", "How the counts add up", "In the experiment: 850 treated, 50 control, 100 without a match; with a reward: 700.",
+			"Rewarded: 600 of 850 treated sessions, 40 of 50 control sessions; effects, mean rewards and the net result count these sessions.",
+			"also open and excluded sessions", `<span class="unit">rewarded sessions</span>`, "!These counts ignore the window",
+		}},
+		"valid experiment":      {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The random assignment deviates", "!at a different rate or from different sources"}},
+		"sample ratio mismatch": {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from the configured probabilities (e-value 1e+06)"}},
+		"unequal feedback":      {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"at a different rate or from different sources"}},
 		"another reward definition": {"/", admin.Prices{}, func(r *report.Report) {
 			r.OtherDefinitions = []report.DefinitionCount{{RewardDefinition: "old", Sessions: 1}}
 		}, []string{

@@ -151,7 +151,10 @@ func (v *overviewView) html(f frame) g.Node {
 				countNoun(e.Sessions, "session"), definitionText(e.RewardDefinition)))
 		}),
 		g.Iff(v.pageReport.report.Flow.Closed > 0, func() g.Node {
-			return mutedText(g.Text(v.pageReport.report.FlowSentence()+". "), h.A(h.Href(f.helpHref("EXPERIMENT#sessions-outside-of-the-experiment")), g.Text("Reasons")))
+			return g.Group{
+				mutedText(g.Text(v.pageReport.report.FlowSentence()+". "), h.A(h.Href(f.helpHref("EXPERIMENT#sessions-outside-of-the-experiment")), g.Text("Reasons"))),
+				v.countBases(),
+			}
 		}),
 		g.If(v.pageReport.report.Global.MeasuredRules > 0, mutedText(g.Text(v.pageReport.report.Global.RulesNote()))),
 		g.Iff(v.pageReport.report.Open != nil, func() g.Node {
@@ -176,6 +179,17 @@ func (v *overviewView) html(f frame) g.Node {
 			g.Text("An effect is measured by withholding the lesson at random; 5 points are a reward of 0.05."),
 		),
 	}
+}
+
+// countBases says which sessions each count on the dashboard covers, so that a reader can reconcile the counts.
+func (v *overviewView) countBases() g.Node {
+	r := &v.pageReport.report
+	lines := append(r.Flow.Groups(), r.Reporting.Sentence()+"; effects, mean rewards and the net result count these sessions")
+	if r.Window != "" {
+		lines = append(lines, "these counts ignore the window; the effects and the figures below do not")
+	}
+	lines = append(lines, "sessions and traffic pages count all stored sessions: also open and excluded sessions, and each session in a run")
+	return collapsible("How the counts add up", h.Ul(g.Map(lines, func(line string) g.Node { return h.Li(g.Text(sentence(line))) })))
 }
 
 // openSessionsPage is the overview while lessons have matched only in open sessions.

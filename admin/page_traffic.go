@@ -129,7 +129,7 @@ func (v *trafficView) content(f frame, filtered bool) g.Node {
 	}
 	return g.Group{
 		h.P(
-			g.Text("A session is one agent conversation. Its turns, failures, tokens and cost count at the session's start. "+
+			g.Text("A session is one agent conversation, open or closed, in the experiment or not. Its turns, failures, tokens and cost count at the session's start. "+
 				"Each bar covers "+v.barLength()+", in the zone "+v.zoneName()+", and links to the sessions."),
 			g.If(!t.Complete, g.Group{g.Textf(" Only the newest %s are counted, since ", countNoun(t.SessionsRead, "session")), timeNode(t.Since), g.Text("; older sessions in the time range are not.")}),
 		),
@@ -158,6 +158,11 @@ func (v *trafficView) tenantFigures(f frame) g.Node {
 		)
 	}
 	return nil
+}
+
+// basis returns which sessions the totals cover, or "" if they cover all sessions in the time range.
+func (v *trafficView) basis(t *Traffic) string {
+	return ifElse(t.Complete, "", "in the newest "+countNoun(t.SessionsRead, "session"))
 }
 
 // barLength returns the time that a bar covers, such as "5 minutes".
@@ -218,20 +223,28 @@ func (v *trafficView) sessions(f frame, key, value string) string {
 // table returns figures by model, agent or tenant.
 func (v *trafficView) table(f frame, key, name string, rows []TrafficRow) g.Node {
 	row := func(x TrafficRow) g.Node {
+		basis := "" // each tenant has a limit of its own
+		if i := slices.IndexFunc(v.traffic.Tenants, func(t TrafficRow) bool { return t.Value == x.Value }); key == "tenant" && i >= 0 {
+			basis = v.basis(&v.traffic.tenants[i])
+		}
 		t, sessions := &x.Sum, g.Node(g.Text(countText(x.Sum.Sessions)))
 		if x.Value != "" && len(x.Value) <= maxNameBytes && t.Sessions > 0 {
 			sessions = h.A(h.Href(v.sessions(f, key, x.Value)), ariaLabel(escapeHidden(shortenName(x.Value))+": "+countNoun(t.Sessions, "session")), sessions)
 		}
 		return h.Tr(
 			rowHead(h.Class("name"), ifElse(x.Value == "", g.Node(g.Text("unknown")), untrustedText(shortenName(x.Value)))),
-			cell("Sessions", sessions, smallLine(g.Text(countNoun(t.Turns, "turn")))),
+			cell("Sessions", sessions, smallLine(g.Text(countNoun(t.Turns, "turn"))), g.If(basis != "", smallLine(g.Text(basis)))),
 			cell("Sessions with failed replies", g.If(t.Failed > 0, h.Class("warn")), g.Text(countText(t.Failed))),
 			cell("Failed tool results", g.If(t.Errors > 0, h.Class("warn")), g.Text(countText(t.Errors))),
 			cell("Cost", v.cost(t)),
 			cell("Median duration", g.Text(medianText(t.Seconds))),
 		)
 	}
-	return section("by-"+key, "By "+key, scrollRegion(ariaLabelledBy("by-"+key), h.Table(
+	title := "By " + key
+	if basis := v.basis(&v.traffic); basis != "" && key != "tenant" {
+		title += ", " + basis
+	}
+	return section("by-"+key, title, scrollRegion(ariaLabelledBy("by-"+key), h.Table(
 		h.Class("figures traffic cards"),
 		headingRow(
 			wordColumns(name), numberColumn(g.Text("Sessions"), smallLine(termButton("turns"))), numberColumn(g.Text("Sessions with"), smallLine(g.Text("failed replies"))),

@@ -85,7 +85,7 @@ func (t *effectTable) headings(f frame, sortable bool) []g.Node {
 		numberColumn(termButton("effect"), by("effect", "effect", true), smallLine(g.Text("points, "), termButton("interval"))),
 		g.If(t.trueEffects != nil, numberColumn(termButton("truth"), smallLine(g.Text("points")))),
 		t.axis.head("Forest plot, " + t.axis.text()),
-		numberColumn(termButton("injected"), by("rewarded", "rewarded sessions", true), smallLine(termButton("withheld"), g.Text(", sessions"))),
+		numberColumn(termButton("injected"), by("rewarded", "rewarded sessions", true), smallLine(termButton("withheld")), smallLine(g.Text("rewarded sessions"))),
 		wordColumn(termButton("over-time"), smallLine(termButton("needs"), by("needs", "missing picks", true))),
 		g.If(t.refusals, numberColumn(termButton("refused"), smallLine(g.Text("with / without")))),
 		numberColumn(termButton("tokens"), by("tokens", "tokens", true)),

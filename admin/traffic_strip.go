@@ -156,7 +156,7 @@ func (v *trafficView) bars(f frame, s *strip) g.Node {
 	}
 	return h.Div(
 		h.Class("strip"),
-		h.P(name, space(), h.Strong(g.Text(s.format(s.value(&t.Sum)))), h.Span(h.Class("quiet"), g.Text(", at most "+s.format(maxValue)+" in "+v.barLength()))),
+		h.P(name, space(), h.Strong(g.Text(s.format(s.value(&t.Sum)))), h.Span(h.Class("quiet"), g.If(!t.Complete, g.Text(" "+v.basis(t))), g.Text(", at most "+s.format(maxValue)+" in "+v.barLength()))),
 		h.SVG(
 			h.Class("traffic "+s.tone), g.Attr("viewBox", fmt.Sprintf("0 0 %d %g", width*len(t.Buckets), height)), g.Attr("preserveAspectRatio", "none"),
 			h.Aria("hidden", "true"), bars,

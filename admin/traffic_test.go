@@ -253,9 +253,9 @@ func TestTrafficPageStatesRangeAndMissingData(t *testing.T) {
 		recent   store.Recent
 		wantText []string // a leading ! means that the page must not contain the text
 	}{
-		{"/traffic", some, []string{"Only the newest 1 session are counted, since ", "?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until=", "status 529"}},
+		{"/traffic", some, []string{"Only the newest 1 session are counted, since ", "<strong>1</strong><span class=\"quiet\"> in the newest 1 session, at most ", ">By model, in the newest 1 session<", "?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until=", "status 529"}},
 		{"/traffic?range=7d", some, []string{"?agent=a&amp;since=2026-11-20T14%3A00%3A00Z&amp;until="}},
-		{"/traffic?range=7d", all, []string{"?agent=a&amp;range=7d", "!Only the newest", "No session has a failed tool result.", "Started, UTC", "Each bar covers a day"}},
+		{"/traffic?range=7d", all, []string{"?agent=a&amp;range=7d", "!Only the newest", "!in the newest", "No session has a failed tool result.", "Started, UTC", "Each bar covers a day"}},
 		{"/traffic?zone=%2B02:00&range=24h&words=x", all, []string{"Started, UTC+02:00", "2026-11-20 16:00", "Session filters that do not apply here: words x. "}},
 		{"/traffic?agent=a", all, []string{"!each tenant"}},
 		{"/traffic", store.Recent{Complete: true}, []string{"No session yet", "OPENAI_BASE_URL=http://127.0.0.1:9080/v1", "!<svg class=\"traffic"}},
@@ -306,5 +306,19 @@ func TestTrafficCountsSubAgentTokensOnce(t *testing.T) {
 	got = computeTraffic(&r, &store.SessionQuery{Model: "small"}, prices, trafficNow, time.UTC)
 	if x := got.Sum; x.Sessions != 1 || x.Input != 500 || x.Cost == nil || fmt.Sprintf("%.4f", *x.Cost) != "0.0550" {
 		t.Errorf("sum over the sessions with the model of the sub-agent: got %s, want 1 session, 500 input tokens, a cost of 0.055", asJSON(t, x))
+	}
+}
+
+// The comparison says at the table how many sessions it covers, and whether there are older ones.
+func TestComparePageStatesRange(t *testing.T) {
+	sessions := []store.SessionItem{{ID: "s", Agent: "a", Started: trafficNow}, {ID: "t", Agent: "b", Started: trafficNow}}
+	for complete, want := range map[bool]string{true: "<p>From 2 sessions since ", false: "<p>Only from the newest 2 sessions since "} {
+		f := newFixture(t, func(o *Options) {
+			o.Now, o.Read.Archive = func() time.Time { return trafficNow }, fakeSessionList{recent: store.Recent{Sessions: sessions, OldestStart: trafficNow, Complete: complete}}
+		})
+		page := body(t, f.do(t, http.MethodGet, "/compare", bearer(token)))
+		if !strings.Contains(page, want) || strings.Contains(page, "; older sessions in the time range are not counted") == complete {
+			t.Errorf("complete %t: the page lacks %q, or is wrong about older sessions", complete, want)
+		}
 	}
 }

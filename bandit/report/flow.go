@@ -124,6 +124,12 @@ func (f *Flow) Groups() (list []string) {
 	return list
 }
 
+// Sentence describes how many of the sessions with a match have a reward.
+func (r *Reporting) Sentence() string {
+	return fmt.Sprintf("rewarded: %s of %s treated sessions, %s of %s control sessions",
+		Grouped(r.RewardedTreated), Grouped(r.AssignedTreated), Grouped(r.RewardedControl), Grouped(r.AssignedControl))
+}
+
 // Grouped formats n with a comma before each group of three digits: 1,234,567.
 func Grouped(n int64) string { return groupDigits(strconv.FormatInt(n, 10)) }
 

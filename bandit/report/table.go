@@ -371,8 +371,7 @@ func (t table) foot(r Report, shown []Row) {
 	for _, text := range r.Flow.Groups() {
 		t.sentence("%s", text)
 	}
-	t.sentence("rewarded: %d of %d treated sessions, %d of %d control sessions",
-		r.Reporting.RewardedTreated, r.Reporting.AssignedTreated, r.Reporting.RewardedControl, r.Reporting.AssignedControl)
+	t.sentence("%s", r.Reporting.Sentence())
 	if g := r.Global; g.RefusedTreated+g.RefusedControl > 0 {
 		t.sentence(
 			"sessions in which the upstream refused a request (they stay in the comparison): %d treated, %d control",
