@@ -31,9 +31,10 @@ type anchorTable struct {
 	atAnchor, prev, next [256]uint64
 	checks               [64]func(m *matcher, i int) hit
 	prefixes             [][]prefix  // prefixes grouped by tail, the longest first
-	tails                [1024]uint8 // index in prefixes by hashTail, 0 if none
+	tails                [4096]uint8 // index in prefixes by hashTail, 0 if none
 	personalAnchors      uint64
 	vendorAnchors        uint64
+	prefixAnchors        uint64
 	rows                 uint64 // anchor for table rows, used only while a table is open (openTable.rowAnchor)
 }
 
@@ -84,7 +85,9 @@ func compile(kinds [kindCount]kindRow) *anchorTable {
 			if last == '_' {
 				next = isAlnum
 			}
-			add(anchor{name: "a prefix up to " + lastByteName(last), bytes: string(last), prev: anyOf(string(before)), next: next, check: (*matcher).prefixedKey, findsVendorKey: true}, false)
+			name := "a prefix up to " + lastByteName(last)
+			add(anchor{name: name, bytes: string(last), prev: anyOf(string(before)), next: next, check: (*matcher).prefixedKey, findsVendorKey: true}, false)
+			t.prefixAnchors |= bit[name]
 			p.kind = kind(k)
 			hash := hashTail([]byte(p.text), len(p.text)-1)
 			if t.tails[hash] == 0 {
@@ -113,7 +116,7 @@ func lastByteName(last byte) string {
 
 func hashTail(s []byte, i int) uint32 {
 	const mix = 2654435761 // Knuth's multiplicative hash
-	return (uint32(s[i]) | uint32(s[i-1])<<8 | uint32(s[i-2])<<16) * mix >> 22
+	return (uint32(s[i]) | uint32(s[i-1])<<8 | uint32(s[i-2])<<16) * mix >> 20
 }
 
 func anyByte(byte) bool { return true }

@@ -1,6 +1,9 @@
 package redact
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // JSON redacts the strings and keys in the JSON text raw, including those in nested JSON. It also redacts numbers that
 // are payment cards or have a key such as phone. Valid JSON stays valid. If nothing is found, the result is raw.
@@ -130,6 +133,9 @@ type splicer struct {
 }
 
 func (s *splicer) replace(start, end int, text []byte, quoted bool) {
+	if !s.changed {
+		s.dst = slices.Grow(s.dst, len(s.src)+len(s.src)/8) // placeholders are longer than most values
+	}
 	s.dst = append(s.dst, s.src[s.copiedTo:start]...)
 	if quoted {
 		s.dst = append(s.dst, '"')

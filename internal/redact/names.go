@@ -55,7 +55,7 @@ func classifyWord(w []byte) keyClass {
 	if len(w) > 2 && w[len(w)-1] == '_' { // PASSWORD_2
 		w = w[:len(w)-1]
 	}
-	if len(w) < 2 || !mayEndName(w[len(w)-1]) {
+	if len(w) < 2 || !mayEndName(w[len(w)-1]) || isLetter(w[len(w)-2]) && !nameEndings.tails.match(w, len(w)) {
 		return noClass
 	}
 	var buf [maxLen]byte
@@ -92,10 +92,44 @@ type ending struct {
 }
 
 type endings struct {
-	byLast [256][]ending
-	// secretTails has the last three letters of all secret names: secretTails[last][second last] has one bit for each
-	// possible third-last letter.
-	secretTails [alphabetLen][alphabetLen]uint32
+	byLast      [256][]ending
+	tails       nameTails // all names that have a class
+	secretTails nameTails // all secret names
+}
+
+// nameTails has the last three letters of names: nameTails[last][second last] has one bit for each possible third-last
+// letter.
+type nameTails [alphabetLen][alphabetLen]uint32
+
+func (t *nameTails) add(name string) {
+	n := len(name)
+	third := uint32(1<<alphabetLen - 1) // a name with two letters
+	if n > 2 {
+		third = 1 << (name[n-3] - 'a')
+	}
+	t[name[n-1]-'a'][name[n-2]-'a'] |= third
+}
+
+// match reports whether a name can end at end. The test is cheap, and excludes most names in code.
+func (t *nameTails) match(s []byte, end int) bool {
+	if end < 2 {
+		return false
+	}
+	last, secondLast := (s[end-1]|0x20)-'a', (s[end-2]|0x20)-'a'
+	if last >= alphabetLen || secondLast >= alphabetLen {
+		return false
+	}
+	letterBits := t[last][secondLast]
+	third := end - len("_id")
+	if third > 0 && (s[third] == '_' || s[third] == '-' || s[third] == '.') {
+		third--
+	}
+	if third >= 0 && letterBits != 0 {
+		if letter := (s[third] | 0x20) - 'a'; letter < alphabetLen {
+			return letterBits>>letter&1 != 0
+		}
+	}
+	return letterBits != 0
 }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -126,23 +160,22 @@ var nameEndings = func() (t endings) {
 	} {
 		for name := range strings.FieldsSeq(row.names) {
 			text, whole := strings.CutPrefix(name, "=")
-			last, before := text[len(text)-1], text[len(text)-2]
 			e := ending{text: text, class: row.class, isWholeName: whole}
 			if len(text) > 3 {
 				e.fourthFromEnd = text[len(text)-4]
 			}
+			last := text[len(text)-1]
 			t.byLast[last] = append(t.byLast[last], e)
+			if row.class != noClass {
+				t.tails.add(text)
+			}
 			if row.class.isSecret() {
-				third := uint32(1<<alphabetLen - 1) // a name with two letters
-				if len(text) > 2 {
-					third = 1 << (text[len(text)-3] - 'a')
-				}
-				t.secretTails[last-'a'][before-'a'] |= third
+				t.secretTails.add(text)
 			}
 		}
 	}
-	for _, end := range [...]string{"sel", "api", "fre"} { // Schlüssel, clé API, şifre; see classifyForeignLabel
-		t.secretTails[end[2]-'a'][end[1]-'a'] |= 1 << (end[0] - 'a')
+	for _, end := range [...]string{"ssel", "api", "ifre"} { // Schlüssel, clé API, şifre; see classifyForeignLabel
+		t.secretTails.add(end)
 	}
 	return t
 }()
@@ -163,24 +196,8 @@ func classifyName(n []byte) keyClass {
 	return noClass
 }
 
-// mayEndSecretName reports whether a secret's name can end at end, judging by the last three letters. The test is
-// cheap, and excludes most names in code.
-func mayEndSecretName(s []byte, end int) bool {
-	if end < 2 {
-		return false
-	}
-	last, secondLast := (s[end-1]|0x20)-'a', (s[end-2]|0x20)-'a'
-	if last >= alphabetLen || secondLast >= alphabetLen {
-		return false
-	}
-	letterBits := nameEndings.secretTails[last][secondLast]
-	if end > 2 && letterBits != 0 {
-		if letter := (s[end-3] | 0x20) - 'a'; letter < alphabetLen {
-			return letterBits>>letter&1 != 0
-		}
-	}
-	return letterBits != 0
-}
+// mayEndSecretName reports whether a secret's name can end at end, judging by the last three letters.
+func mayEndSecretName(s []byte, end int) bool { return nameEndings.secretTails.match(s, end) }
 
 // mayEndName reports whether a name with a keyClass can end in b. The test is cheap, and excludes most names.
 func mayEndName(b byte) bool { return nameEndings.byLast[b|0x20] != nil || isDigit(b) }

@@ -9,6 +9,9 @@ func (m *matcher) digitValue(i int) hit {
 	end := classRunEnd(s, i, digitByte)
 	runLength := end - i
 	c := byteAt(s, end)
+	if m.isDate(i, end) {
+		return hit{end: i + len("2026-01-31")}
+	}
 	if runLength == 17 || runLength == 18 || runLength == 12 || runLength == 6 || runLength == 4 {
 		if h := m.nationalID(i, end); h.kind != noKind {
 			return h
@@ -44,6 +47,16 @@ func (m *matcher) digitValue(i int) hit {
 		return h
 	}
 	return hit{end: end}
+}
+
+// isDate reports whether the digits m.text[i:end] begin a date such as 2026-01-31. Dates are common, and match no kind,
+// except that a phone number's key accepts any digits.
+func (m *matcher) isDate(i, end int) bool {
+	s := m.text
+	if end-i != 4 || len(s)-i < len("2026-01-31") || s[end] != '-' || s[i+7] != '-' || s[i] == '0' || m.class == phoneClass {
+		return false
+	}
+	return isDigit(s[i+5]) && isDigit(s[i+6]) && isDigit(s[i+8]) && isDigit(s[i+9]) && !isDigit(byteAt(s, i+10))
 }
 
 func endsNumber(s []byte, end int) bool {

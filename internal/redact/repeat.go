@@ -41,31 +41,19 @@ func (r *Redactor) remember(k kind, value []byte) {
 	r.knownSecrets = append(r.knownSecrets, bytes.Clone(value))
 }
 
-// secretTable finds known secrets in one pass, by the first three bytes: bit n in secretTable[i][b] is set if secret n
-// has byte b at offset i.
+// secretTable finds known secrets by three successive bytes: bit n in secretTable[i][b] is set if secret n may have byte
+// b at offset i of these bytes. The bytes begin at one of the secret's first secretStride bytes, so that
+// findKnownSecrets reads only every fourth position in a text.
 type secretTable [3][256]uint32
+
+const secretStride = 4
 
 func (t *secretTable) add(value []byte, number int) {
 	for i := range t {
-		t[i][value[i]] |= 1 << number
-	}
-}
-
-// scan returns the next offset at which known secrets may start, and a bit for each such secret. found is 0 if there is
-// no such offset.
-func (t *secretTable) scan(s []byte, i int) (offset int, found uint32) {
-	if i+len(t) > len(s) {
-		return i, 0
-	}
-	first, second := s[i], s[i+1]
-	for _, third := range s[i+2:] {
-		if found = t[0][first] & t[1][second] & t[2][third]; found != 0 {
-			return i, found
+		for _, b := range value[i : i+secretStride] {
+			t[i][b] |= 1 << number
 		}
-		first, second = second, third
-		i++
 	}
-	return i, 0
 }
 
 func (r *Redactor) findKnownSecrets(s []byte) []hit {
@@ -73,15 +61,20 @@ func (r *Redactor) findKnownSecrets(s []byte) []hit {
 	if len(r.knownSecrets) == 0 {
 		return hits
 	}
-	for i, found := r.secretTable.scan(s, 0); found != 0; i, found = r.secretTable.scan(s, i+1) {
-		for ; found != 0; found &= found - 1 {
-			h := r.knownSecretAt(s, i, r.knownSecrets[bits.TrailingZeros32(found)])
-			if h.kind == noKind || len(hits) > 0 && h.start < hits[len(hits)-1].end {
-				continue
+	t := &r.secretTable
+	end := 0 // of the last hit
+	for p := 0; p < len(s)-2; p += secretStride {
+		found := t[0][s[p]] & t[1][s[p+1]] & t[2][s[p+2]]
+		for start := max(p-secretStride+1, end); found != 0 && start <= p; start++ {
+			for numbers := found; numbers != 0; numbers &= numbers - 1 {
+				h := r.knownSecretAt(s, start, r.knownSecrets[bits.TrailingZeros32(numbers)])
+				if h.kind != noKind && h.start >= end {
+					hits = append(hits, h)
+					end = h.end
+					start = end - 1
+					break
+				}
 			}
-			hits = append(hits, h)
-			i = h.end - 1
-			break
 		}
 	}
 	r.m.hits = hits

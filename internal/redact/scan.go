@@ -30,7 +30,16 @@ type matcher struct {
 
 // findHits returns the hits in s. The result is valid until the next call. class is the class of the text's JSON key.
 func (m *matcher) findHits(s []byte, class keyClass) []hit {
-	m.text, m.lastEnd, m.class, m.hasFoldable, m.hits, m.openTable = s, 0, class, false, m.hits[:0], openTable{}
+	m.hasFoldable = false
+	want := ^m.table.rows
+	if !m.personal {
+		want &^= m.table.personalAnchors
+	}
+	i, found := m.table.scan(s, 0, want)
+	if i == len(s) && !class.isSecret() {
+		return nil
+	}
+	m.text, m.lastEnd, m.class, m.hits, m.openTable = s, 0, class, m.hits[:0], openTable{}
 	m.stringList.class, m.stringList.end = noClass, 0
 	m.typeRun.start, m.typeRun.end, m.checkedHeader.start, m.checkedHeader.end = 0, 0, 0, 0
 	if class.isSecret() {
@@ -43,11 +52,7 @@ func (m *matcher) findHits(s []byte, class keyClass) []hit {
 			return m.hits
 		}
 	}
-	want := ^m.table.rows
-	if !m.personal {
-		want &^= m.table.personalAnchors
-	}
-	for i, found := m.table.scan(s, 0, want); i < len(s); {
+	for i < len(s) {
 		h := m.check(i, found)
 		if h.kind != noKind {
 			h = m.wholeValue(h)
@@ -59,8 +64,8 @@ func (m *matcher) findHits(s []byte, class keyClass) []hit {
 	return m.hits
 }
 
-// scan returns the next position with wanted anchors, and a bit for each anchor found. It reads all three tables for
-// every byte, because a branch would be mispredicted at every other letter.
+// scan returns the next position with wanted anchors, and a bit for each anchor found, or len(s). It reads three tables
+// for every byte, because a branch would be mispredicted at every other letter.
 func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {
 		return len(s), 0
@@ -72,13 +77,26 @@ func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint6
 	open := t.prev[before] & t.atAnchor[here] & want // anchors that still depend on the byte after here
 	for _, after := range s[i+1:] {
 		if found = open & t.next[after]; found != 0 {
-			return i, found
+			if found = t.withoutPrefixes(found, s, i); found != 0 {
+				return i, found
+			}
 		}
 		open = t.prev[here] & t.atAnchor[after] & want
 		here = after
 		i++
 	}
-	return i, open & t.next[0]
+	if found = t.withoutPrefixes(open&t.next[0], s, i); found != 0 {
+		return i, found
+	}
+	return len(s), 0
+}
+
+// withoutPrefixes returns found without the anchors for prefixes, unless a prefix may end at i.
+func (t *anchorTable) withoutPrefixes(found uint64, s []byte, i int) uint64 {
+	if found&t.prefixAnchors != 0 && (i < 2 || t.tails[hashTail(s, i)] == 0) {
+		found &^= t.prefixAnchors
+	}
+	return found
 }
 
 func (m *matcher) check(i int, wanted uint64) (h hit) {
