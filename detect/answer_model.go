@@ -66,10 +66,18 @@ func (c *toolCall) reportsFailureInWords(text string) bool {
 	}
 	asksUser := c.nameHas("ask") && c.nameHas("user", "human", "question")
 	if c.purpose != purposeOther || len(text) < minAnswer || len(text) > limit || asksUser || c.pressesKey() ||
-		strings.Contains(text, "│") || c.phrases.isUnfinished(text) {
+		strings.Contains(text, "│") || c.phrases.isUnfinished(text) || c.foundNothing(text) {
 		return false
 	}
 	return c.phrases.answers.score(c, text) >= minFailureScore
+}
+
+// foundNothing reports whether the result is a search's object with an empty list.
+func (c *toolCall) foundNothing(text string) bool {
+	v, ok := parseLenient(text)
+	return ok && c.nameMatches("looks-for") && slices.ContainsFunc(v.vals, func(field lenientValue) bool {
+		return field.kind == arrayValue && len(field.vals) == 0
+	})
 }
 
 // score returns the log-odds of a failure.

@@ -27,6 +27,21 @@ func checkOutcomes(t *testing.T, tool, args string, results map[string]outcomeRu
 	}
 }
 
+// A change with a failed status is a failure, unless the result is a new object. A search with an empty list is a
+// success, whatever the query says.
+func TestClassifyReadsStatusAndEmptyLists(t *testing.T) {
+	checkOutcomes(t, "send_mail", `{"to":"ann@example.org"}`, map[string]outcomeRule{
+		`{"status":"failed","smtp":"550 5.1.1 User unknown","transaction":"tx-6514201555"}`: errorRule("json:status"),
+		`{"status":"failed","smtp":"550 5.1.1 User unknown","id":"m7"}`:                     okRule("json"),
+	})
+	checkOutcomes(t, "get_mail", `{"id":"m7"}`, map[string]outcomeRule{
+		`{"status":"failed","smtp":"550 5.1.1 User unknown","transaction":"tx-6514201555"}`: okRule("json"),
+	})
+	checkOutcomes(t, "web_search", `{"query":"lighthouse keeper storm"}`, map[string]outcomeRule{
+		`{"query":"lighthouse keeper interview not found","results":[],"answer":null}`: okRule("json"),
+	})
+}
+
 // A data record, such as a failed payment, can have the same fields as an error, but is not a failure.
 func TestClassifyReadsJSONFields(t *testing.T) {
 	checkOutcomes(t, "place_order", `{"id":7}`, map[string]outcomeRule{

@@ -18,12 +18,12 @@ const (
 
 // flags returns pointers to the booleans that a checkpoint stores for a step, starting with the lowest bit. The caller
 // passes two of them: failed, which means an error, and skipped, which means a pending or refused call.
-func (s *step) flags(failed, skipped *bool) [14]*bool {
+func (s *step) flags(failed, skipped *bool) [16]*bool {
 	return [...]*bool{
 		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.isRepeatable, &s.memo.isSilent, &s.hasWarning,
 		&s.memo.waited, &s.memo.traits.isEdit, &s.memo.traits.isCheck,
 		&s.memo.traits.isNote, &s.memo.traits.scrolls,
-		&s.memo.onlyConfirms,
+		&s.memo.onlyConfirms, &s.memo.isQuietPoll, &s.memo.showsPrompt,
 	}
 }
 

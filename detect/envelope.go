@@ -68,7 +68,7 @@ func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	if call.countsFailedTests(v) {
 		return Judgement{Outcome: Error, Rule: "json:tests"}, true
 	}
-	if judgement, ok := p.judgeStatusField(v); ok {
+	if judgement, ok := judgeStatusField(v, call); ok {
 		return judgement, true
 	}
 	if p.isUnfinishedTask(v) {
@@ -225,26 +225,28 @@ func isFalse(field, object lenientValue) bool {
 }
 
 // judgeStatusField reads {"status":404,"title":...}, {"statusCode":"500"} and {"status":"error"}.
-func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
+func judgeStatusField(v lenientValue, call *toolCall) (Judgement, bool) {
 	switch s, _ := v.get("status", "result"); strings.ToLower(s.raw) {
 	case "error":
 		return Judgement{Outcome: Error, Rule: "json:status"}, true
 	case "fail", "failed", "failure":
-		// If the object also has a reason, or is very small, the status is about the call. Otherwise, the status
-		// describes the requested object, such as a failed payment.
+		// If the object also has a reason, or is very small, the status is about the call. The same holds for a change
+		// without the id of a new object. Otherwise, the status describes the requested object, such as a failed
+		// payment.
 		_, hasReason := v.get("message", "reason", "error", "msg", "detail")
-		if hasReason && len(v.keys) <= 6 || len(v.keys) <= 2 {
+		_, hasID := v.get("id")
+		if hasReason && len(v.keys) <= 6 || len(v.keys) <= 2 || call.changesState() && len(v.keys) <= 4 && !hasID {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
 		}
 	}
-	_, hasReason := v.get(p.lists["key reason"]...)
+	_, hasReason := v.get(call.phrases.lists["key reason"]...)
 	if kind, _ := v.get("type"); hasReason && len(v.keys) <= 4 && kind.raw == "error" {
 		return Judgement{Outcome: Error, Rule: "json:status"}, true
 	}
 	if !hasReason {
 		return Judgement{}, false
 	}
-	for _, k := range p.lists["key status"] {
+	for _, k := range call.phrases.lists["key status"] {
 		s, _ := v.get(k)
 		if n, err := strconv.Atoi(s.raw); err == nil && startsWithFailStatus(s.raw) {
 			return Judgement{Outcome: Error, Rule: "json:http", Code: n}, true

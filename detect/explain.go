@@ -89,6 +89,7 @@ func ruleMeaning(f Finding) string {
 			"same-answer":  "calls that differ only in a limit, a time-out or a page returned the same result",
 			"same-failure": "the tool's last calls failed in the same way, with different arguments",
 			"no-change":    "the tool's last calls returned the same result, with different arguments",
+			"at-prompt":    "the program waits for an answer, but the last calls only read the output",
 			"nothing-new":  "all results from the last calls were returned before",
 			"cycle":        "the last calls repeat the calls before, with the same results",
 			"edit-undo":    "an edit was made, undone, and made again",

@@ -103,6 +103,11 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 			detect.Error, "text:jest",
 		},
 		{
+			"jest with a suite that did not start", "bash", command("npx jest"),
+			"Test Suites: 1 failed, 7 passed, 8 total\nTests:       41 passed, 41 total\nSnapshots:   0 total\nTime:        1.2 s", 0,
+			detect.Error, "text:jest",
+		},
+		{
 			"timeout in the first line", "bash", command("pip install -r requirements.txt"),
 			"Command timed out after 120s\nCollecting flask", 0, detect.Error, "text:timeout",
 		},

@@ -34,8 +34,8 @@ const maxSteps = 64 // steps searched per loop; reading and judging a step is ex
 func detectLoop(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
 	v := newest.judgement()
-	sameNote := repeatsNote(steps)
-	if newest.memo.traits.isRepeatable && !sameNote {
+	sameNote, atPrompt := repeatsNote(steps), waitsAtPrompt(steps)
+	if newest.memo.traits.isRepeatable && !sameNote && !atPrompt {
 		return Loop{}, false
 	}
 	count, warnings, sinceWarning := countStreak(steps)
@@ -45,6 +45,8 @@ func detectLoop(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	case sameNote:
 		loop.Rule = "same-again"
+	case atPrompt:
+		loop.Rule = "at-prompt"
 	case repeatsFinalResult(steps), repeatsTask(steps):
 		loop.Rule = "no-change"
 	case newest.memo.isFinal && count < minFinal:

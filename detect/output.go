@@ -20,10 +20,7 @@ func (p *phrases) outputFailureRule(body string) (string, bool) {
 	if len(lines) == 0 || looksLikeCode(lines) {
 		return "", false
 	}
-	succeeded := false
-	for _, t := range lines[max(len(lines)-lastLines, 0):] {
-		succeeded = succeeded || p.isSuccessLine(t)
-	}
+	succeeded := p.endsInSuccess(body)
 	if rule, bad := p.errorMessageRule(lines[0]); bad && !succeeded && rule != "no-such" {
 		return rule, true
 	}
@@ -128,10 +125,12 @@ func (p *phrases) endsInSuccess(body string) bool {
 	body = strings.TrimRight(body, " \r\n\t")
 	for range lastLines {
 		start := strings.LastIndexByte(body, '\n') + 1
-		if p.isSuccessLine(plainLine(body[start:])) {
-			return true
-		}
+		t := plainLine(body[start:])
 		body = strings.TrimRight(body[:start], " \r\n\t")
+		if p.isSuccessLine(t) {
+			previous := plainLine(body[strings.LastIndexByte(body, '\n')+1:])
+			return !strings.HasPrefix(previous, "Test Suites:") || !hasPositiveCount(previous, " failed") // jest
+		}
 	}
 	return false
 }

@@ -47,8 +47,11 @@ func (p *phrases) stableHash(text string, failed bool) uint64 {
 // lineToHash returns a line's plain text, or "" if the line is a frame line that changes between runs.
 func (p *phrases) lineToHash(line string) string {
 	t := plainLine(line)
-	if hasAnyPrefix(t, p.lists["frame-varies"]) {
+	switch {
+	case hasAnyPrefix(t, p.lists["frame-varies"]):
 		return ""
+	case strings.Contains(line, "[7m"): // reverse video marks the selected row
+		return "> " + t
 	}
 	return t
 }

@@ -15,6 +15,7 @@ type shellCommand struct {
 	waits        bool        // the line blocks until a time or a state is reached
 	polls        bool        // the line asks for a state, such as a health check, and changes nothing
 	lastProgram  string      // the program that determines the line's exit status
+	mainProgram  string      // lastProgram, or the program before a filter, "|| true" or "; echo"
 	parts        []shellPart // programs, without wrappers such as sudo
 	line         shell.Line
 }
@@ -45,11 +46,15 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 			continue
 		}
 		c.lastProgram = prog
+		masks := false
 		switch command.Operator {
 		case "|":
-			c.statusMasked = c.statusMasked || p.inList("program filters", prog)
+			masks = p.inList("program filters", prog)
 		case "||", ";":
-			c.statusMasked = c.statusMasked || slices.Contains([]string{"true", "echo", ":", "exit"}, prog)
+			masks = slices.Contains([]string{"true", "echo", ":", "exit"}, prog)
+		}
+		if c.statusMasked = c.statusMasked || masks; !masks {
+			c.mainProgram = prog
 		}
 	}
 	c.readOnly, c.polls = c.readOnly && len(c.parts) > 0, c.polls && !changes

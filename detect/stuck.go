@@ -33,14 +33,18 @@ func hasSameFailures(steps func(int) *step) bool {
 	if newest.isTransient() {
 		minCount++
 	}
-	if newest.toolCall().verificationKind() == "test" && hasRecentEdit(steps) {
+	kind := newest.toolCall().verificationKind()
+	afterEdit := kind != "" && hasRecentEdit(steps)
+	if kind == "test" && afterEdit {
 		return false
 	}
-	return hasMatchingResults(steps, minCount, func(s *step) bool { return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() })
+	return hasMatchingResults(steps, minCount, func(s *step) bool {
+		return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() && (!afterEdit || sameResult(s, newest))
+	})
 }
 
 // hasRecentEdit reports whether one of the last minSameMessages steps was an edit. A test can fail in the same way
-// after the first of several necessary edits.
+// after the first of several necessary edits. A build must print the same.
 func hasRecentEdit(steps func(int) *step) bool {
 	for i := range minSameMessages {
 		if s := steps(i); s != nil && !s.isUser && s.isEdit() {
@@ -238,7 +242,7 @@ func (s *step) toolHash() uint32 {
 	if s.memo.toolHash == 0 && s.call.result.tool != "" {
 		name := s.call.result.tool
 		if call := s.toolCall(); call.purpose == purposeExec {
-			name += " " + call.shell.lastProgram
+			name += " " + call.shell.mainProgram
 		}
 		s.memo.toolHash = shortHash(xxhash.Sum64String(name))
 	}
@@ -254,7 +258,8 @@ func (s *step) messageHash() uint32 {
 	return shortHash(s.resultHash())
 }
 
-// hashMessage returns a hash of the lines without the words in args. The order of the lines does not matter.
+// hashMessage returns a hash of the lines without the words in args, function words and long numbers. The order of the
+// lines does not matter.
 func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	argWords := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxMessageArgs)), isWordSeparator) {
@@ -267,7 +272,7 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 		d.Reset()
 		buf = p.appendStable(buf[:0], line)
 		for word := range strings.FieldsFuncSeq(strings.ToLower(string(buf)), isWordSeparator) {
-			if !argWords[word] {
+			if !argWords[word] && !slices.Contains(functionWords, word) && !isLongNumber(word) {
 				_, _ = d.WriteString(word)
 				_, _ = d.WriteString(" ")
 			}
@@ -275,6 +280,23 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 		sum += d.Sum64()
 	}
 	return shortHash(sum)
+}
+
+// functionWords are words that a message and the arguments share by chance.
+//
+//nolint:gochecknoglobals // immutable
+var functionWords = strings.Fields("a an and are as at be by for from in is it not of on or the this to was with")
+
+// isLongNumber matches an id such as 6514201555 or kv863692.
+func isLongNumber(word string) bool {
+	const minDigits = 6
+	digits := 0
+	for i := range len(word) {
+		if isDigit(word[i]) {
+			digits++
+		}
+	}
+	return digits >= minDigits
 }
 
 const maxMessageArgs = 4 << 10 // bytes of args that hashMessage reads

@@ -153,6 +153,42 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	for i, command := range []string{"kubectl -n shop get pods", "sleep 20; kubectl get pods -n shop", "sleep 30 && kubectl -n shop get pods", "kubectl get pods -n shop", "sleep 60; kubectl -n shop get pods"} {
 		polls = append(polls, bash(command, fmt.Sprintf("NAME        READY   STATUS             AGE\nweb-x2kqp   0/1     ImagePullBackOff   %ds\n\n[exit code 0]", 20+40*i)))
 	}
+	prompts := func(outputs ...string) []testStep {
+		steps := []testStep{bash("npm create vite", "Command running in background with ID: b3e91d")}
+		for _, output := range outputs {
+			steps = append(steps, call("BashOutput", `{"bash_id":"b3e91d"}`, "<status>running</status>\n\n<stdout>"+output+"</stdout>"))
+		}
+		return steps
+	}
+	sessionPolls := func(input string) []testStep {
+		const running = "Wall time: 5.0 seconds\nProcess running with session ID 48213\nOutput:\n"
+		steps := []testStep{call("exec_command", `{"cmd":"./deploy.sh"}`, running+"(deploy@stage02) Password: ")}
+		for range 4 {
+			steps = append(steps, call("write_stdin", `{"session_id":48213,"chars":"`+input+`"}`, running))
+		}
+		return steps
+	}
+	var openQuote []testStep
+	screen := "root@3f9a:/# awk '{print $1}\n> "
+	for _, keys := range []string{"awk '{print $1}\\n", "\\n", "\\n", "cat SUMS\\n", "\\n", "\\n"} {
+		openQuote = append(openQuote, call("keystrokes", `{"keystrokes":"`+keys+`"}`, screen))
+		screen += "\n> "
+	}
+	var bounces, menuKeys, delegations []testStep
+	for i, subject := range []string{"Agenda", "The agenda", "Agenda for you", "Thursday", "Agenda again"} {
+		bounces = append(bounces, call("send_mail", jsonArgs("subject", subject), fmt.Sprintf(`{"status":"failed","smtp":"550 unknown user","tx":"tx-%d"}`, 6514201555+i*7919)))
+		delegations = append(delegations, call("delegate", jsonArgs("coworker", subject), "Error executing tool. the coworker was not found"))
+	}
+	for i := range 8 {
+		rows := strings.Split("General setup\nProcessor type\nPower management\nDrivers\nNetworking\nFile systems\nSecurity\nLibraries", "\n")
+		rows[i] = "\x1b[7m" + rows[i] + "\x1b[0m"
+		menuKeys = append(menuKeys, call("send_keys", `{"keys":["Down"]}`, strings.Join(rows, "\n")))
+	}
+	var withHeads []testStep
+	for i, command := range []string{"cmake -B build", "cmake -S . -B build", "cd build; cmake .. 2>&1 | tail", "cmake .. ; true", "rm -rf build && cmake -B build"} {
+		head := strings.Repeat("-- Looking for a header - found\n", i)
+		withHeads = append(withHeads, bash(command, head+"CMake Error at CMakeLists.txt:14 (find_package):\n  Could not find a package configuration file provided by \"Eigen3\""))
+	}
 	for name, tc := range map[string]struct {
 		steps []testStep
 		loop  bool
@@ -234,6 +270,17 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"the same plan five times":               {repeatSteps(5, plan), true},
 		"the same plan four times":               {repeatSteps(4, plan), false},
 		"the same failed test after five edits":  {testsAfterEdits, false},
+		"a background program at a prompt":       {prompts("Ok to proceed? (y) ", "", "", ""), true},
+		"two polls at a prompt":                  {prompts("Ok to proceed? (y) ", "", ""), false},
+		"a background program without output":    {prompts("Installing 214 packages", "", "", "", "", ""), false},
+		"output after a prompt":                  {prompts("Password: ", "", "sending a.bin", "", "", ""), false},
+		"a session at a password prompt":         {sessionPolls(""), true},
+		"a session with answers":                 {sessionPolls("yes\\n"), false},
+		"a shell in an open quote":               {openQuote, true},
+		"one failure before different output":    {withHeads, true},
+		"the same error with other ids":          {bounces, true},
+		"keys that move a highlighted row":       {menuKeys, false},
+		"the same error with other articles":     {delegations, true},
 		"an ended task, polled after a change":   {insertBeforeLast(polls[:5], bash("kubectl -n shop apply -f web.yaml", "configured")), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -119,7 +119,7 @@ func hasHarnessHeader(words string) bool {
 	if strings.Trim(header, "[0123456789:") == "" { // a scheduler's time: "[02:10] check the queue"
 		return false
 	}
-	return ok && strings.HasPrefix(header, "[") && len(header) > 2 && !containsAny(strings.ToLower(header), "tick", "heartbeat", "cron") && !strings.ContainsAny(header, "#.\n\"{") &&
+	return ok && strings.HasPrefix(header, "[") && len(header) > 2 && !containsAny(strings.ToLower(header), "tick", "heartbeat", "cron", "wake", "timer", "schedule") && !strings.ContainsAny(header, "#.\n\"{") &&
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 

@@ -81,9 +81,9 @@ func isVariation(a, b *step) bool {
 	return common > 0 && countCommon(x.names, y.names) == common
 }
 
-// sameFailure reports whether two variations failed in the same way. Two test, lint or build runs must have equal
-// results, and two edits must have been judged by the same rule. In other calls, half of the lines that describe the
-// failure must be equal.
+// sameFailure reports whether two variations failed in the same way. Two test runs must have equal results, and two
+// edits must have been judged by the same rule. In other calls, half of the lines that describe the failure must be
+// equal.
 func sameFailure(a, b *step) bool {
 	switch x := a.fingerprint(); {
 	case x.compareResult:
@@ -101,7 +101,7 @@ type callFingerprint struct {
 	tool          uint64
 	isCommand     bool // the call is a command, and words are the words of its command line
 	isEdit        bool
-	compareResult bool     // the call is a test, lint or build, so sameFailure compares whole results
+	compareResult bool     // the call is a test, so sameFailure compares whole results
 	words         []uint32 // the edited file, command words, SQL names, or other arguments
 	names         []uint32 // the edited file, SQL names, or argument names
 
@@ -123,7 +123,7 @@ func (s *step) fingerprint() *callFingerprint {
 		f.isEdit, f.words = true, hashAll(file)
 		f.names = f.words
 	case call.purpose == purposeExec:
-		f.isCommand, f.compareResult = true, call.verificationKind() != ""
+		f.isCommand, f.compareResult = true, call.verificationKind() == "test"
 		f.words = hashAll(call.commandWords()...)
 	default:
 		for i, key := range call.args.keys {
