@@ -243,8 +243,11 @@ func TestClearLinkAppearsOnlyWithFilter(t *testing.T) {
 			if fields[key] != value {
 				t.Errorf("%s: got field %s with value %q, want %q", path, key, fields[key], value)
 			}
-			if fields["tenant"] != "acme" || clearLink != path+"?tenant=acme" {
-				t.Errorf("%s with the filter %s: got tenant %q (want acme), the link Clear to %q (want %q)", path, key, fields["tenant"], clearLink, path+"?tenant=acme")
+			if fields["tenant"] != "acme" {
+				t.Errorf(`%s with the filter %s: fields["tenant"] = %q, want "acme"`, path, key, fields["tenant"])
+			}
+			if clearLink != path+"?tenant=acme" {
+				t.Errorf("%s with the filter %s: clearLink = %q, want %q", path, key, clearLink, path+"?tenant=acme")
 			}
 		}
 	}

@@ -196,8 +196,14 @@ func body(t *testing.T, r *http.Response) string {
 func (f *fixture) logIn(t *testing.T) (*http.Cookie, string) {
 	t.Helper()
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(token), nil)
-	if res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "/" || len(res.Cookies()) != 1 {
-		t.Fatalf("login: got status %d, Location %q, %d cookies, want status 303, Location \"/\", one cookie", res.StatusCode, res.Header.Get("Location"), len(res.Cookies()))
+	if res.StatusCode != http.StatusSeeOther {
+		t.Fatalf("login: status = %d, want 303", res.StatusCode)
+	}
+	if res.Header.Get("Location") != "/" {
+		t.Fatalf(`login: Location = %q, want "/"`, res.Header.Get("Location"))
+	}
+	if len(res.Cookies()) != 1 {
+		t.Fatalf("login: Cookies = %+v, want 1 item", res.Cookies())
 	}
 	c := res.Cookies()[0]
 	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(c) }))
@@ -238,14 +244,19 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 				if res.StatusCode != 401 && res.StatusCode != 403 && res.StatusCode != 429 && (res.StatusCode != 404 || !strings.HasPrefix(path, "/static/")) {
 					t.Errorf(`request with %s, %s %s: got status %d, want 401, 403 or 429 (below /static/ also 404)`, name, method, path, res.StatusCode)
 				}
-				if text := body(t, res); strings.Contains(text, "canary") || strings.Contains(text, token) {
-					t.Errorf("request with %s, %s %s: got body %s, want a body without the token", name, method, path, text)
+				if text := body(t, res); strings.Contains(text, "canary") {
+					t.Errorf(`request with %s, %s %s: body = %q, want no "canary"`, name, method, path, text)
+				} else if strings.Contains(text, token) {
+					t.Errorf("request with %s, %s %s: body = %q, want no %q", name, method, path, text, token)
 				}
 			}
 		}
 	}
-	if strings.Contains(f.log.String(), "canary") || strings.Contains(f.log.String(), token) {
-		t.Error("log: got a token in it, want none")
+	if strings.Contains(f.log.String(), "canary") {
+		t.Errorf(`log = %q, want no "canary"`, f.log.String())
+	}
+	if strings.Contains(f.log.String(), token) {
+		t.Errorf("log = %q, want no %q", f.log.String(), token)
 	}
 }
 
@@ -272,13 +283,24 @@ func TestAgentOnAdminListenerGetsDataListenerAddress(t *testing.T) {
 		for name, authenticate := range map[string]func(*http.Request){"no token": nil, "a provider key": bearer("sk-provider"), "the admin token": bearer(token)} {
 			res := f.do(t, method, path, authenticate)
 			text := body(t, res)
-			if res.StatusCode != 404 || !strings.Contains(text, "the admin listener forwards no requests to models") || !strings.Contains(text, "http://127.0.0.1:9080/v1") || strings.Contains(text, "token") {
-				t.Errorf("%s with %s: got status %d, body %s, want status 404 and an error that names the data listener's base URL and no token", request, name, res.StatusCode, text)
+			if res.StatusCode != 404 {
+				t.Errorf("%s with %s: status = %d, want 404, body %s", request, name, res.StatusCode, text)
+			}
+			if !strings.Contains(text, "the admin listener forwards no requests to models") {
+				t.Errorf(`%s with %s: body = %q, want substring "the admin listener forwards no requests to models"`, request, name, text)
+			}
+			if !strings.Contains(text, "http://127.0.0.1:9080/v1") {
+				t.Errorf(`%s with %s: body = %q, want substring "http://127.0.0.1:9080/v1"`, request, name, text)
+			}
+			if strings.Contains(text, "token") {
+				t.Errorf(`%s with %s: body = %q, want no "token"`, request, name, text)
 			}
 		}
 	}
-	if text := body(t, f.do(t, "GET", "/v1/models", func(r *http.Request) { r.Host = "evil.example" })); !strings.Contains(text, "the admin listener forwards no requests to models") || strings.Contains(text, "9080") {
-		t.Errorf("request with a foreign Host header: got body %s, want an error without the data listener's address", text)
+	if text := body(t, f.do(t, "GET", "/v1/models", func(r *http.Request) { r.Host = "evil.example" })); !strings.Contains(text, "the admin listener forwards no requests to models") {
+		t.Errorf(`request with a foreign Host header: body = %q, want substring "the admin listener forwards no requests to models"`, text)
+	} else if strings.Contains(text, "9080") {
+		t.Errorf(`request with a foreign Host header: body = %q, want no "9080"`, text)
 	}
 	if f.log.Len() > 0 {
 		t.Errorf("log after requests from agents: got %s, want no lines about wrong tokens", f.log)
@@ -335,16 +357,20 @@ func TestOpenRoutesNeedNoToken(t *testing.T) {
 	}
 	readyError = nil
 	res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" })
-	if text := body(t, res); res.StatusCode != 200 || text != "ok, degraded: no store\n" {
-		t.Errorf("/readyz with an IP address as host: got status %d, body %q, want status 200 and the degraded state that Ready returns", res.StatusCode, text)
+	if text := body(t, res); res.StatusCode != 200 {
+		t.Errorf("/readyz with an IP address as host: status = %d, want 200, body %s", res.StatusCode, text)
+	} else if text != "ok, degraded: no store\n" {
+		t.Errorf(`/readyz with an IP address as host: body = %q, want "ok, degraded: no store\n"`, text)
 	}
 }
 
 func TestPublicMetricsNeedNoToken(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.PublicMetrics = true })
 	res := f.do(t, "GET", "/metrics", nil)
-	if text := body(t, res); res.StatusCode != 200 || text != "precept_requests_total 7\n" {
-		t.Errorf("/metrics without a token: got status %d, body %q, want status 200 and the metrics", res.StatusCode, text)
+	if text := body(t, res); res.StatusCode != 200 {
+		t.Errorf("/metrics without a token: status = %d, want 200, body %s", res.StatusCode, text)
+	} else if text != "precept_requests_total 7\n" {
+		t.Errorf(`/metrics without a token: body = %q, want "precept_requests_total 7\n"`, text)
 	}
 	if res := f.do(t, "GET", "/api/report", nil); res.StatusCode != 401 {
 		t.Errorf("/api/report without a token: got status %d, want 401", res.StatusCode)
@@ -477,8 +503,14 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 	for _, path := range []string{"/", "/login", "/healthz", "/static/style.css", "/api/report", "/nowhere"} {
 		h := f.do(t, "GET", path, nil).Header
 		csp := h.Get("Content-Security-Policy")
-		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
-			t.Errorf("%s: got Content-Security-Policy %q, want it to contain default-src 'none', but neither unsafe nor *", path, csp)
+		if !strings.Contains(csp, "default-src 'none'") {
+			t.Errorf(`%s: csp = %q, want substring "default-src 'none'"`, path, csp)
+		}
+		if strings.Contains(csp, "unsafe") {
+			t.Errorf(`%s: csp = %q, want no "unsafe"`, path, csp)
+		}
+		if strings.Contains(csp, "*") {
+			t.Errorf(`%s: csp = %q, want no "*"`, path, csp)
 		}
 		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"} {
 			if h.Get(name) != want {
@@ -494,11 +526,26 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, csrf := f.logIn(t)
-	if cookie.Name != "precept_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" {
-		t.Errorf(`cookie = %+v, want Name "precept_session", HttpOnly true, SameSite strict and Path "/"`, cookie)
+	if cookie.Name != "precept_session" {
+		t.Errorf(`cookie: Name = %q, want "precept_session"`, cookie.Name)
 	}
-	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
-		t.Errorf("cookie value: got %q, want at least 32 characters that do not contain the admin token and differ from the CSRF token, %q", cookie.Value, csrf)
+	if !cookie.HttpOnly {
+		t.Error("cookie: HttpOnly = false, want true")
+	}
+	if cookie.SameSite != http.SameSiteStrictMode {
+		t.Errorf("cookie: SameSite = %d, want %d", cookie.SameSite, http.SameSiteStrictMode)
+	}
+	if cookie.Path != "/" {
+		t.Errorf(`cookie: Path = %q, want "/"`, cookie.Path)
+	}
+	if strings.Contains(cookie.Value, token) {
+		t.Errorf("cookie value = %q, want no %q", cookie.Value, token)
+	}
+	if len(cookie.Value) < 32 {
+		t.Fatalf("cookie value = %d bytes, want at least 32", len(cookie.Value))
+	}
+	if cookie.Value == csrf {
+		t.Errorf("the cookie has the value of the CSRF token: %q", cookie.Value)
 	}
 	second, _ := f.logIn(t)
 	if second.Value == cookie.Value {
@@ -523,18 +570,27 @@ func TestLoginFormSetsTheCookie(t *testing.T) {
 			r.Header.Set("Accept", "text/html")
 		})
 	}
-	if res := post(token); res.StatusCode != 303 || len(res.Cookies()) != 1 {
-		t.Errorf("login form with a valid token: got status %d, %d cookies, want status 303, one cookie", res.StatusCode, len(res.Cookies()))
+	if res := post(token); res.StatusCode != 303 {
+		t.Errorf("login form with a valid token: status = %d, want 303", res.StatusCode)
+	} else if len(res.Cookies()) != 1 {
+		t.Errorf("login form with a valid token: Cookies = %+v, want 1 item", res.Cookies())
 	}
 	for _, wrong := range []string{"", "wrong-canary"} {
 		res := post(wrong)
-		if text := body(t, res); res.StatusCode != 401 || len(res.Cookies()) != 0 || strings.Contains(text, "canary") {
-			t.Errorf(`login form with token %q: got status %d, %d cookies, page %s, want status 401, no cookie and a page without "canary"`, wrong, res.StatusCode, len(res.Cookies()), text)
+		if text := body(t, res); res.StatusCode != 401 {
+			t.Errorf("login form with token %q: status = %d, want 401, body %s", wrong, res.StatusCode, text)
+		} else if len(res.Cookies()) != 0 {
+			t.Errorf("login form with token %q: Cookies = %+v, want none", wrong, res.Cookies())
+		} else if strings.Contains(text, "canary") {
+			t.Errorf(`login form with token %q: body = %q, want no "canary"`, wrong, text)
 		}
 	}
 	res := f.do(t, "GET", "/", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
-	if res.StatusCode != 401 || !strings.Contains(body(t, res), `action="/login"`) {
-		t.Errorf("browser without a login: got status %d, want status 401 and the login page", res.StatusCode)
+	if res.StatusCode != 401 {
+		t.Errorf("browser without a login: status = %d, want 401", res.StatusCode)
+	}
+	if !strings.Contains(body(t, res), `action="/login"`) {
+		t.Error(`browser without a login: body has no "action=\"/login\""`)
 	}
 }
 
@@ -569,8 +625,10 @@ func TestReportAPIReadsTheQuery(t *testing.T) {
 		t.Errorf("report query = %+v, want %+v", f.reports.lastQuery, want)
 	}
 	var got map[string]any
-	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil || res.Header.Get("Content-Type") != "application/json" {
-		t.Fatalf("report in JSON: got decoding error %v, content type %q, want no error, application/json", err, res.Header.Get("Content-Type"))
+	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil {
+		t.Fatal(err)
+	} else if res.Header.Get("Content-Type") != "application/json" {
+		t.Fatalf(`report in JSON: Content-Type = %q, want "application/json"`, res.Header.Get("Content-Type"))
 	}
 	for _, key := range []string{"generated_at", "reward_definition", "global", "srm", "reporting", "lessons"} {
 		if _, ok := got[key]; !ok {
@@ -592,12 +650,20 @@ func TestReportErrorIsOnlyInTheLog(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.err = errors.New("disk canary")
 	res := f.do(t, "GET", "/api/report", bearer(token))
-	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") || !strings.Contains(f.log.String(), "disk canary") {
-		t.Errorf("/api/report, with a failing report: got status %d, log %s; want status 500, and the error in the log but not in the body", res.StatusCode, f.log)
+	if res.StatusCode != 500 {
+		t.Errorf("/api/report, with a failing report: status = %d, want 500", res.StatusCode)
+	}
+	if strings.Contains(body(t, res), "canary") {
+		t.Error(`/api/report, with a failing report: body contains "canary"`)
+	}
+	if !strings.Contains(f.log.String(), "disk canary") {
+		t.Errorf(`/api/report, with a failing report: log = %q, want substring "disk canary"`, f.log.String())
 	}
 	page := f.do(t, "GET", "/", bearer(token))
-	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read") {
-		t.Errorf("overview, with a failing report: got status %d, want status 200 and a page that contains \"cannot be read\"", page.StatusCode)
+	if text := body(t, page); page.StatusCode != 200 {
+		t.Errorf("overview, with a failing report: status = %d, want 200", page.StatusCode)
+	} else if !strings.Contains(text, "cannot be read") {
+		t.Errorf(`overview, with a failing report: body = %q, want substring "cannot be read"`, text)
 	}
 }
 
@@ -606,7 +672,9 @@ func TestPanicBecomesServerError(t *testing.T) {
 		o.Program.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("canary") })
 	})
 	res := f.do(t, "GET", "/metrics", bearer(token))
-	if text := body(t, res); res.StatusCode != 500 || strings.Contains(text, "canary") {
-		t.Errorf(`/metrics, with a panic in the handler: got status %d, body %s, want status 500 and a body without "canary"`, res.StatusCode, text)
+	if text := body(t, res); res.StatusCode != 500 {
+		t.Errorf("/metrics, with a panic in the handler: status = %d, want 500, body %s", res.StatusCode, text)
+	} else if strings.Contains(text, "canary") {
+		t.Errorf(`/metrics, with a panic in the handler: body = %q, want no "canary"`, text)
 	}
 }

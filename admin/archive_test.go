@@ -226,8 +226,11 @@ func get(t *testing.T, f *fixture, target string, status int) string {
 	r := f.do(t, http.MethodGet, target, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
 	defer r.Body.Close() //nolint:errcheck // a recorder's body
 	b, err := io.ReadAll(r.Body)
-	if err != nil || r.StatusCode != status {
-		t.Fatalf("%s: got status %s, error %v, body %s, want status %d, no error", target, r.Status, err, b, status)
+	if err != nil {
+		t.Fatalf("%s: %v", target, err)
+	}
+	if r.StatusCode != status {
+		t.Fatalf("%s: status = %d, want %d, body %s", target, r.StatusCode, status, b)
 	}
 	return string(b)
 }

@@ -48,12 +48,22 @@ func checkAllLinks(t *testing.T, handler http.Handler) {
 		handler.ServeHTTP(w, r)
 		return w
 	}
-	if page := do("GET", "/tools/precept/lessons?q=x", nil); page.Code != 401 || !strings.Contains(page.Body.String(), `name="next" value="/lessons?q=x"`) || !strings.Contains(page.Body.String(), `action="/tools/precept/login"`) {
-		t.Fatalf("page without a login: got status %d, page %s, want status 401 and a page that contains `name=\"next\" value=\"/lessons?q=x\"` and `action=\"/tools/precept/login\"`", page.Code, page.Body)
+	if page := do("GET", "/tools/precept/lessons?q=x", nil); page.Code != 401 {
+		t.Fatalf("page without a login: Code = %d, want 401", page.Code)
+	} else if !strings.Contains(page.Body.String(), `name="next" value="/lessons?q=x"`) {
+		t.Fatalf(`page without a login: Body = %q, want substring "name=\"next\" value=\"/lessons?q=x\""`, page.Body.String())
+	} else if !strings.Contains(page.Body.String(), `action="/tools/precept/login"`) {
+		t.Fatalf(`page without a login: Body = %q, want substring "action=\"/tools/precept/login\""`, page.Body.String())
 	}
 	login := do("POST", "/tools/precept/login?next=/lessons&token="+token, nil)
-	if login.Code != 303 || login.Header().Get("Location") != "/tools/precept/lessons" || login.Result().Cookies()[0].Path != "/tools/precept/" {
-		t.Fatalf(`login: got status %d, header %v, want status 303, Location "/tools/precept/lessons" and a cookie with the path "/tools/precept/"`, login.Code, login.Header())
+	if login.Code != 303 {
+		t.Fatalf("login: Code = %d, want 303", login.Code)
+	}
+	if login.Header().Get("Location") != "/tools/precept/lessons" {
+		t.Fatalf(`login: Location = %q, want "/tools/precept/lessons"`, login.Header().Get("Location"))
+	}
+	if login.Result().Cookies()[0].Path != "/tools/precept/" {
+		t.Fatalf(`login: Path = %q, want "/tools/precept/"`, login.Result().Cookies()[0].Path)
 	}
 	links := regexp.MustCompile(`(?:href|src)="(/[^"#]*)`)
 	seen, todo := map[string]bool{}, []string{"/tools/precept/"}

@@ -47,12 +47,20 @@ func TestErrorFormatFollowsAcceptHeader(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			res := f.do(t, tc.method, tc.path, tc.prepare)
 			page := body(t, res)
-			if res.StatusCode != tc.status || !strings.Contains(page, tc.wantText) || !strings.Contains(page, "<!doctype html>") {
-				t.Errorf(`request from a browser: got status %d, page %s, want status %d and a page that contains %q and "<!doctype html>"`, res.StatusCode, page, tc.status, tc.wantText)
+			if res.StatusCode != tc.status {
+				t.Errorf("request from a browser: status = %d, want %d", res.StatusCode, tc.status)
+			}
+			if !strings.Contains(page, tc.wantText) {
+				t.Errorf("request from a browser = %q, want substring %q", page, tc.wantText)
+			}
+			if !strings.Contains(page, "<!doctype html>") {
+				t.Errorf(`request from a browser = %q, want substring "<!doctype html>"`, page)
 			}
 			res = f.do(t, tc.method, tc.path, func(r *http.Request) { tc.prepare(r); r.Header.Set("Accept", "*/*") })
-			if text := body(t, res); res.StatusCode != tc.status || !strings.HasPrefix(text, `{"error":`) {
-				t.Errorf("request from another client: got status %d, body %s, want status %d and an error in JSON", res.StatusCode, text, tc.status)
+			if text := body(t, res); res.StatusCode != tc.status {
+				t.Errorf("request from another client: status = %d, want %d, body %s", res.StatusCode, tc.status, text)
+			} else if !strings.HasPrefix(text, `{"error":`) {
+				t.Errorf(`request from another client: body = %q, want prefix "{\"error\":"`, text)
 			}
 		})
 	}
@@ -64,16 +72,21 @@ func TestErrorFormatFollowsAcceptHeader(t *testing.T) {
 func TestLoginRedirectsOnlyToDashboardPages(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", asBrowser(nil, nil))))
-	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) || strings.Contains(page, "refresh") {
-		t.Errorf("login page: got %q, want it to contain `name=\"next\" value=\"/lessons/helpful?window=7d\"` but not \"refresh\"", page)
+	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) {
+		t.Errorf(`login page = %q, want substring "name=\"next\" value=\"/lessons/helpful?window=7d\""`, page)
+	}
+	if strings.Contains(page, "refresh") {
+		t.Errorf(`login page = %q, want no "refresh"`, page)
 	}
 	for next, want := range map[string]string{
 		"": "/", "/queue": "/queue", "/lessons?sort=-effect": "/lessons?sort=-effect", "/sessions/a%2Fb": "/sessions/a%2Fb",
 		"//evil.example/": "/", `/\evil.example`: "/", "https://evil.example/": "/", "javascript:alert(1)": "/", "queue": "/", "/\nx": "/",
 	} {
 		res := f.do(t, "POST", "/login", asBrowser(nil, url.Values{"token": {token}, "next": {next}}))
-		if got := res.Header.Get("Location"); res.StatusCode != 303 || got != want {
-			t.Errorf("login with next=%q: got status %d, Location %q, want status 303, Location %q", next, res.StatusCode, got, want)
+		if got := res.Header.Get("Location"); res.StatusCode != 303 {
+			t.Errorf("login with next=%q: status = %d, want 303", next, res.StatusCode)
+		} else if got != want {
+			t.Errorf("login with next=%q = %q, want %q", next, got, want)
 		}
 	}
 	for referer, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
@@ -101,8 +114,10 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 			asBrowser(nil, url.Values{"token": {token}})(r)
 			r.Header.Set("X-Forwarded-Proto", proto)
 		})
-		if c := res.Cookies(); len(c) != 1 || c[0].Secure != want {
-			t.Errorf("login with X-Forwarded-Proto %q: got cookies %v, want one cookie with Secure = %v", proto, c, want)
+		if c := res.Cookies(); len(c) != 1 {
+			t.Errorf("login with X-Forwarded-Proto %q = %+v, want 1 item", proto, c)
+		} else if c[0].Secure != want {
+			t.Errorf("login with X-Forwarded-Proto %q: Secure = %v, want %v", proto, c[0].Secure, want)
 		}
 	}
 }
@@ -116,8 +131,11 @@ func TestLessonButtonSendsShownVersion(t *testing.T) {
 	}
 	for _, path := range []string{"/lessons/helpful", "/queue"} {
 		page := body(t, f.do(t, "GET", path, asBrowser(cookie, nil)))
-		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
-			t.Errorf("%s: got forms without the hash or the state of the lesson, want both in each form", path)
+		if !strings.Contains(page, `<input type="hidden" name="text" value="`) {
+			t.Errorf(`%s: got %q, want substring "<input type=\"hidden\" name=\"text\" value=\""`, path, page)
+		}
+		if !strings.Contains(page, `<input type="hidden" name="state" value="`) {
+			t.Errorf(`%s: got %q, want substring "<input type=\"hidden\" name=\"state\" value=\""`, path, page)
 		}
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", asBrowser(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
@@ -225,8 +243,10 @@ func TestBrowserBackButtonRepeatsNoAction(t *testing.T) {
 		chromedp.Click(chromedp.CSS(".asks summary")), chromedp.Click(chromedp.CSS(".asks form button")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")),
 	)
 	goBack("main h1")
-	if got := tb.eval(t, "location.pathname"); lessonService.count != 1 || !strings.HasPrefix(got, "/lessons") {
-		t.Errorf("after an action and the Back button: got path %s, %d calls of the lesson service, want a path below /lessons, 1 call", got, lessonService.count)
+	if got := tb.eval(t, "location.pathname"); lessonService.count != 1 {
+		t.Errorf("after an action and the Back button: count = %d, want 1", lessonService.count)
+	} else if !strings.HasPrefix(got, "/lessons") {
+		t.Errorf(`after an action and the Back button = %q, want prefix "/lessons"`, got)
 	}
 	tb.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	goBack("#token")

@@ -36,8 +36,14 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 	for perAgent, hasInterval := range map[int]bool{9: false, 10: true} {
 		c := compare(coderAndTesterSessions(perAgent, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 		d := c.Measures[0].Difference // difference between the mean rewards
-		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != hasInterval {
-			t.Errorf("%d sessions per agent: got difference %s, want mean 1 and an interval = %t", perAgent, asJSON(t, d), hasInterval)
+		if d.Mean == nil {
+			t.Fatalf("%d sessions per agent: Mean = nil", perAgent)
+		}
+		if *d.Mean != 1 {
+			t.Errorf("%d sessions per agent: Mean = %v, want 1", perAgent, *d.Mean)
+		}
+		if (d.Low != nil) != hasInterval {
+			t.Errorf("%d sessions per agent: Low is set = %v, want %v", perAgent, d.Low != nil, hasInterval)
 		}
 		if hasInterval && *d.Low <= 0 {
 			t.Errorf("%d sessions per agent, difference of 1: got lower bound %v, want a bound above 0", perAgent, *d.Low)
@@ -47,19 +53,27 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 
 func TestComparisonCountsEachRunRewardOnce(t *testing.T) {
 	c := compare(coderAndTesterSessions(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
-	if got := c.Measures[0]; got.A.Sessions != 1 || got.B.Sessions != 1 || got.Difference.Low != nil {
-		t.Errorf("measure success with all sessions of an agent in one run: got %s, want one session per agent and no interval", asJSON(t, got))
+	if got := c.Measures[0]; got.A.Sessions != 1 {
+		t.Errorf("measure success with all sessions of an agent in one run = %d, want 1", got.A.Sessions)
+	} else if got.B.Sessions != 1 {
+		t.Errorf("measure success with all sessions of an agent in one run = %d, want 1", got.B.Sessions)
+	} else if got.Difference.Low != nil {
+		t.Errorf("measure success with all sessions of an agent in one run: Low = %+v, want nil", got.Difference.Low)
 	}
-	if got := c.Measures[4]; got.Name != "turns" || got.A.Sessions != 50 {
-		t.Errorf("measure turns with all sessions of an agent in one run: got %s, want 50 sessions per agent", asJSON(t, got))
+	if got := c.Measures[4]; got.Name != "turns" {
+		t.Errorf(`measure turns with all sessions of an agent in one run: Name = %q, want "turns"`, got.Name)
+	} else if got.A.Sessions != 50 {
+		t.Errorf("measure turns with all sessions of an agent in one run = %d, want 50", got.A.Sessions)
 	}
 }
 
 // A comparison omits sessions without a duration, for example imported sessions, from the measure seconds.
 func TestComparisonOmitsUnknownDurations(t *testing.T) {
 	c := compare(coderAndTesterSessions(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
-	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
-		t.Errorf("12 sessions per agent, one without a duration: got measure %s, want the measure seconds with 11 sessions", asJSON(t, got))
+	if got := c.Measures[3]; got.Name != "seconds" {
+		t.Errorf(`12 sessions per agent, one without a duration: Name = %q, want "seconds"`, got.Name)
+	} else if got.A.Sessions != 11 {
+		t.Errorf("12 sessions per agent, one without a duration = %d, want 11", got.A.Sessions)
 	}
 }
 
@@ -79,8 +93,10 @@ func TestCompareAPINamesInvalidParameter(t *testing.T) {
 	f, _, _ := newRoleFixture(t)
 	for target, want := range map[string]string{"/api/compare?by=agnet": "by: ", "/api/compare?limit=x": "limit: "} {
 		res := f.do(t, "GET", target, bearer(token))
-		if text := body(t, res); res.StatusCode != 400 || !strings.Contains(text, want) {
-			t.Errorf("%s: got status %d, body %s, want status 400 and a body that contains %q", target, res.StatusCode, text, want)
+		if text := body(t, res); res.StatusCode != 400 {
+			t.Errorf("%s: status = %d, want 400, body %s", target, res.StatusCode, text)
+		} else if !strings.Contains(text, want) {
+			t.Errorf("%s: got %q, want substring %q", target, text, want)
 		}
 	}
 }

@@ -32,8 +32,12 @@ func TestServerErrorIsLoggedWithRequestID(t *testing.T) {
 		if page := strings.Contains(text, `<nav aria-label="Pages">`); page != (accept == "text/html") {
 			t.Errorf("deletion with Accept %s: got an HTML page = %v, want a page if and only if Accept is text/html", accept, page)
 		}
-		if log := f.log.String(); strings.Count(log, "disk canary") != 1 || id == "" || !strings.Contains(log, "request="+id) {
-			t.Errorf("deletion with Accept %s: got request id %q, log %s; want the error once in the log, with this request id", accept, id, log)
+		if log := f.log.String(); strings.Count(log, "disk canary") != 1 {
+			t.Errorf(`deletion with Accept %s: count of "disk canary" = %d, want 1`, accept, strings.Count(log, "disk canary"))
+		} else if id == "" {
+			t.Errorf("deletion with Accept %s is empty", accept)
+		} else if !strings.Contains(log, "request="+id) {
+			t.Errorf("deletion with Accept %s: log = %q, want substring %q", accept, log, "request="+id)
 		}
 	}
 }
@@ -70,8 +74,10 @@ func TestFailedPageLogsTheCauseOnce(t *testing.T) {
 	}{"/": {200, "report canary"}, "/lessons": {200, "report canary"}, "/sessions": {503, "browse canary"}, "/api/sessions": {503, "browse canary"}, "/api/report": {500, "report canary"}} {
 		f.log.Reset()
 		res := f.do(t, "GET", target, bearer(token))
-		if text := body(t, res); res.StatusCode != tc.status || strings.Contains(text, "canary") {
-			t.Errorf(`%s: got status %d, body %.300s, want status %d and a body without "canary"`, target, res.StatusCode, text, tc.status)
+		if text := body(t, res); res.StatusCode != tc.status {
+			t.Errorf("%s: status = %d, want %d, body %s", target, res.StatusCode, tc.status, text)
+		} else if strings.Contains(text, "canary") {
+			t.Errorf(`%s: got %q, want no "canary"`, target, text)
 		}
 		if n := strings.Count(f.log.String(), tc.cause); n != 1 {
 			t.Errorf("%s: got the cause of the error %d times in the log, want once; log: %s", target, n, f.log)
@@ -83,8 +89,10 @@ func TestHeadRequestForUnknownPathHasNoBody(t *testing.T) {
 	f := newFixture(t, nil)
 	for _, target := range []string{"/nowhere", "/api/nothing"} {
 		res := f.do(t, "HEAD", target, bearer(token))
-		if text := body(t, res); res.StatusCode != http.StatusNotFound || text != "" {
-			t.Errorf("HEAD %s: got status %d, body %q, want status 404 and an empty body", target, res.StatusCode, text)
+		if text := body(t, res); res.StatusCode != http.StatusNotFound {
+			t.Errorf("HEAD %s: status = %d, want 404, body %s", target, res.StatusCode, text)
+		} else if text != "" {
+			t.Errorf(`HEAD %s: body = %q, want ""`, target, text)
 		}
 	}
 }
@@ -103,18 +111,31 @@ func TestAuditKeepsNewestActions(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.DataDir = dir })
 	f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
 	latest := f.audit.latest()
-	if len(latest) != maxShownActions || latest[0].Detail != "word pause" || latest[1].Action != "POST /old" {
-		t.Errorf("shown actions after the start: got %d (want %d); newest actions: got %+v and %+v, want \"word pause\" and POST /old", len(latest), maxShownActions, latest[0], latest[1])
+	if len(latest) != maxShownActions {
+		t.Fatalf("shown actions after the start: latest = %+v, want %d items", latest, maxShownActions)
+	}
+	if latest[0].Detail != "word pause" {
+		t.Errorf(`shown actions after the start: Detail = %q, want "word pause"`, latest[0].Detail)
+	}
+	if latest[1].Action != "POST /old" {
+		t.Errorf(`shown actions after the start: [1].Action = %q, want "POST /old"`, latest[1].Action)
 	}
 	for range 3 * maxShownActions {
 		f.do(t, "POST", "/api/lessons/word/retire", bearer(token))
 	}
-	if latest = f.audit.latest(); len(latest) != maxShownActions || latest[maxShownActions-1].Detail != "word retire" || len(f.audit.list) > 2*maxShownActions {
-		t.Errorf("after more actions: got %d shown actions (want %d), %d actions in memory (want at most %d)", len(latest), maxShownActions, len(f.audit.list), 2*maxShownActions)
+	if latest = f.audit.latest(); len(latest) != maxShownActions {
+		t.Errorf("after more actions: latest = %+v, want %d items", latest, maxShownActions)
+	} else if latest[maxShownActions-1].Detail != "word retire" {
+		t.Errorf(`after more actions: [maxShownActions-1].Detail = %q, want "word retire"`, latest[maxShownActions-1].Detail)
+	} else if len(f.audit.list) > 2*maxShownActions {
+		t.Errorf("after more actions: list = %+v, want at most %d items", f.audit.list, 2*maxShownActions)
 	}
 	text, err := os.ReadFile(path)
-	if err != nil || strings.Count(string(text), "\n") != 3+5000+1+3*maxShownActions {
-		t.Errorf("audit file: got %d lines, error %v, want %d lines", strings.Count(string(text), "\n"), err, 3+5000+1+3*maxShownActions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Count(string(text), "\n") != 3+5000+1+3*maxShownActions {
+		t.Errorf(`audit file: count of "\n" = %d, want %d`, strings.Count(string(text), "\n"), 3+5000+1+3*maxShownActions)
 	}
 }
 
@@ -127,7 +148,13 @@ func TestUnreadableAuditFileIsLogged(t *testing.T) {
 	}
 	f := newFixture(t, func(o *Options) { o.DataDir = dir })
 	res := f.do(t, "POST", "/api/lessons/word/pause", bearer(token))
-	if res.StatusCode != http.StatusOK || len(f.audit.latest()) != 1 || strings.Count(f.log.String(), "level=ERROR") != 2 {
-		t.Errorf("action with an unreadable audit file: got status %d (want 200), %d actions in memory (want 1), log %s (want two errors)", res.StatusCode, len(f.audit.latest()), f.log)
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("action with an unreadable audit file: status = %d, want 200", res.StatusCode)
+	}
+	if len(f.audit.latest()) != 1 {
+		t.Errorf("action with an unreadable audit file: latest = %+v, want 1 item", f.audit.latest())
+	}
+	if strings.Count(f.log.String(), "level=ERROR") != 2 {
+		t.Errorf(`action with an unreadable audit file: count of "level=ERROR" = %d, want 2`, strings.Count(f.log.String(), "level=ERROR"))
 	}
 }

@@ -79,12 +79,27 @@ func TestForestPlotStaysInsidePicture(t *testing.T) {
 		trueEffect := rapid.Float64Range(-9, 9).Draw(t, "truth")
 		truth := func(string) (float64, bool) { return trueEffect, true }
 		got, ticks := forestPlot(t, rows, truth, "/lessons?zoom="+scale)
-		if len(got) != len(rows) || ticks < 3 || ticks > 12 {
-			t.Fatalf("forest plot: got %d rows (want %d), %d ticks (want 3 to 12)", len(got), len(rows), ticks)
+		if len(got) != len(rows) {
+			t.Fatalf("forest plot = %+v, want %d items", got, len(rows))
+		}
+		if ticks < 3 || ticks > 12 {
+			t.Fatalf("forest plot: ticks = %d, want 3 to 12", ticks)
 		}
 		for _, p := range got {
-			if p.lo > p.hi || p.lo < 0 || p.hi > 240 || p.truth < 0 || p.truth > 240 || p.effect < p.lo || p.effect > p.hi {
-				t.Fatalf("got row %+v, want 0 <= lo <= effect <= hi <= 240, and truth from 0 to 240", p)
+			if p.lo > p.hi {
+				t.Fatalf("lo = %v, want at most %v", p.lo, p.hi)
+			}
+			if p.lo < 0 {
+				t.Fatalf("lo = %v, want at least 0", p.lo)
+			}
+			if p.hi > 240 {
+				t.Fatalf("hi = %v, want at most 240", p.hi)
+			}
+			if p.truth < 0 || p.truth > 240 {
+				t.Fatalf("truth = %v, want 0 to 240", p.truth)
+			}
+			if p.effect < p.lo || p.effect > p.hi {
+				t.Fatalf("effect = %v, want %v to %v", p.effect, p.lo, p.hi)
 			}
 			if scale != "5" && math.IsNaN(p.effect) {
 				t.Fatalf("got row %+v, want a mark for the effect", p)
@@ -108,15 +123,21 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	if usual.hi-usual.lo < 60 || usual.cutLow || usual.cutHigh || !wide.cutLow || !wide.cutHigh || math.IsNaN(wide.effect) {
 		t.Errorf("without zoom: got usual interval %+v, want one at least 60 wide and not clipped; got wide interval %+v, want one clipped at both ends and a mark for the effect", usual, wide)
 	}
-	if usual, wide = draw("all"); usual.hi-usual.lo > 20 || wide.cutLow || wide.cutHigh {
-		t.Errorf("with zoom=all: got usual interval %+v, want one at most 20 wide; got wide interval %+v, want one that is not clipped", usual, wide)
+	if usual, wide = draw("all"); usual.hi-usual.lo > 20 {
+		t.Errorf("with zoom=all: usual.hi-usual.lo = %v, want at most 20", usual.hi-usual.lo)
+	} else if wide.cutLow {
+		t.Error("with zoom=all: cutLow = true, want false")
+	} else if wide.cutHigh {
+		t.Error("with zoom=all: cutHigh = true, want false")
 	}
 	if usual, _ = draw("1"); !math.IsNaN(usual.effect) || usual.cutLow || !usual.cutHigh {
 		t.Errorf("effect of 4 points with zoom=1: got %+v, want no mark for the effect, and an interval clipped only at the upper end", usual)
 	}
 	for _, scale := range []string{"101", "0.5", "-1", "NaN", "wide"} {
-		if usual, wide = draw(scale); usual.hi-usual.lo < 60 || !wide.cutLow {
-			t.Errorf("with the invalid zoom=%s: got usual interval %+v and wide interval %+v, want the same scale as without zoom", scale, usual, wide)
+		if usual, wide = draw(scale); usual.hi-usual.lo < 60 {
+			t.Errorf("with the invalid zoom=%s: usual.hi-usual.lo = %v, want at least 60", scale, usual.hi-usual.lo)
+		} else if !wide.cutLow {
+			t.Errorf("with the invalid zoom=%s: cutLow = false, want true", scale)
 		}
 	}
 	truth := func(string) (float64, bool) { return 0.3, true }

@@ -45,8 +45,11 @@ func TestForgetRequestMustNameOneSessionOrTenant(t *testing.T) {
 				r.Body = io.NopCloser(strings.NewReader(tc.body))
 			})
 			text := body(t, res)
-			if res.StatusCode != tc.status || forgetter.lastCall != tc.call {
-				t.Errorf("got status %d, body %s, want status %d; got call %q of Forget, want call %q", res.StatusCode, text, tc.status, forgetter.lastCall, tc.call)
+			if res.StatusCode != tc.status {
+				t.Errorf("status = %d, want %d, body %s", res.StatusCode, tc.status, text)
+			}
+			if forgetter.lastCall != tc.call {
+				t.Errorf("lastCall = %q, want %q", forgetter.lastCall, tc.call)
 			}
 			if tc.status == 200 && strings.TrimSpace(text) != `{"forgotten":3}` {
 				t.Errorf("body of the response: got %s, want {\"forgotten\":3}", text)
@@ -88,7 +91,9 @@ func TestDeletionAuditEntryNamesTenantAndNumber(t *testing.T) {
 		r.Body = io.NopCloser(strings.NewReader(`{"tenant":"acme","session":"ci-42"}`))
 	})
 	const want = "session (by name) in the tenant acme: 3 deleted"
-	if got := f.audit.latest(); len(got) != 1 || got[0].Detail != want {
-		t.Errorf("audit log: got %+v, want one entry, with detail %q", got, want)
+	if got := f.audit.latest(); len(got) != 1 {
+		t.Errorf("audit log = %+v, want 1 item", got)
+	} else if got[0].Detail != want {
+		t.Errorf("audit log: Detail = %q, want %q", got[0].Detail, want)
 	}
 }

@@ -15,8 +15,11 @@ func TestHelpLinksResolve(t *testing.T) {
 		t.Helper()
 		res := f.do(t, "GET", path, bearer(token))
 		root, err := html.Parse(strings.NewReader(body(t, res)))
-		if err != nil || res.StatusCode != http.StatusOK {
-			t.Fatalf("%s: got status %d, error %v, want status 200, no error", path, res.StatusCode, err)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		if res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: status = %d, want 200", path, res.StatusCode)
 		}
 		return root
 	}
@@ -42,8 +45,10 @@ func TestHelpLinksResolve(t *testing.T) {
 		path, anchor, _ := strings.Cut(links[0], "#")
 		links = links[1:]
 		if strings.HasSuffix(path, ".svg") {
-			if res := f.do(t, "GET", path, bearer(token)); res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "image/svg+xml" {
-				t.Errorf(`%s: got status %d, content type %q, want 200 and "image/svg+xml"`, path, res.StatusCode, res.Header.Get("Content-Type"))
+			if res := f.do(t, "GET", path, bearer(token)); res.StatusCode != http.StatusOK {
+				t.Errorf("%s: status = %d, want 200", path, res.StatusCode)
+			} else if res.Header.Get("Content-Type") != "image/svg+xml" {
+				t.Errorf(`%s: Content-Type = %q, want "image/svg+xml"`, path, res.Header.Get("Content-Type"))
 			}
 			continue
 		}
@@ -74,12 +79,18 @@ func TestHelpSearchFindsListedSections(t *testing.T) {
 		return body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) }))
 	}
 	found := get("/help?q=former_state+retire")
-	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) || strings.Contains(found, `href="/help/CI#`) {
-		t.Errorf("search results: got %s, want the section LESSONS#pause-and-retire and no section of the page CI", found)
+	if !strings.Contains(found, `href="/help/LESSONS#pause-and-retire"`) {
+		t.Errorf(`search results = %q, want substring "href=\"/help/LESSONS#pause-and-retire\""`, found)
+	}
+	if strings.Contains(found, `href="/help/CI#`) {
+		t.Errorf(`search results = %q, want no "href=\"/help/CI#"`, found)
 	}
 	page := get("/help/LESSONS")
-	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
-		t.Error("page LESSONS: got no section pause-and-retire or no link to this section, want both")
+	if !strings.Contains(page, `<a href="#pause-and-retire">`) {
+		t.Errorf(`page LESSONS = %q, want substring "<a href=\"#pause-and-retire\">"`, page)
+	}
+	if !strings.Contains(page, `id="pause-and-retire"`) {
+		t.Errorf(`page LESSONS = %q, want substring "id=\"pause-and-retire\""`, page)
 	}
 	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
 		t.Error("search without results: got no text \"Search for fewer words\", want this text")

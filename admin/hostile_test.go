@@ -131,8 +131,11 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	t.Helper()
 	defer res.Body.Close()
 	root, err := html.Parse(res.Body)
-	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
-		t.Fatalf("got status %d, content type %s, parsing error %v, want an HTML page", res.StatusCode, res.Header.Get("Content-Type"), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+		t.Fatalf(`Content-Type = %q, want prefix "text/html"`, res.Header.Get("Content-Type"))
 	}
 	var text strings.Builder
 	for n := range root.Descendants() {

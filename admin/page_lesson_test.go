@@ -153,8 +153,11 @@ func TestLessonPageShowsHistoryAndActions(t *testing.T) {
 		return body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) }))
 	}
 	raw := get("/lessons/helpful")
-	if strings.Contains(raw, "<script>alert") || strings.Contains(raw, "<b>bold") {
-		t.Error("text of the lesson: got it as unescaped markup, want escaped text")
+	if strings.Contains(raw, "<script>alert") {
+		t.Errorf(`text of the lesson: raw = %q, want no "<script>alert"`, raw)
+	}
+	if strings.Contains(raw, "<b>bold") {
+		t.Errorf(`text of the lesson: raw = %q, want no "<b>bold"`, raw)
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -171,18 +174,26 @@ func TestLessonPageShowsHistoryAndActions(t *testing.T) {
 	if strings.Contains(page, ">Approve<") {
 		t.Error("page of an active lesson: got an Approve button, want none")
 	}
-	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
-		t.Error("backtest: got no \"41 of the 812\" or no \"never said\", the keyword without a match; want both")
+	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") {
+		t.Errorf(`backtest = %q, want substring "<strong>41</strong> of the <strong>812</strong>"`, page)
+	} else if !strings.Contains(page, "never said") {
+		t.Errorf(`backtest = %q, want substring "never said"`, page)
 	}
 	lib.survey = nil
-	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No judge&#39;s opinion yet") {
-		t.Error("lesson page without data: got no note on unreadable sessions or no note on missing judge scores, want both")
+	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") {
+		t.Errorf(`lesson page without data = %q, want substring "The stored sessions cannot be read"`, page)
+	} else if !strings.Contains(page, "No judge&#39;s opinion yet") {
+		t.Errorf(`lesson page without data = %q, want substring "No judge&#39;s opinion yet"`, page)
 	}
-	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
-		t.Errorf("page of an unknown lesson: got status %d, want status 404 and the reason", res.StatusCode)
+	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 {
+		t.Errorf("page of an unknown lesson: status = %d, want 404", res.StatusCode)
+	} else if !strings.Contains(body(t, res), "No lesson has this name") {
+		t.Error(`page of an unknown lesson: body has no "No lesson has this name"`)
 	}
-	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") || strings.Contains(page, "Put on trial") {
-		t.Error("lesson page for a client with a bearer token: got forms, want none, because the client has no CSRF token")
+	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") {
+		t.Errorf(`lesson page for a client with a bearer token = %q, want no "csrf_token"`, page)
+	} else if strings.Contains(page, "Put on trial") {
+		t.Errorf(`lesson page for a client with a bearer token = %q, want no "Put on trial"`, page)
 	}
 }
 
@@ -196,26 +207,35 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 			r.Body = io.NopCloser(strings.NewReader(url.Values{"csrf_token": {csrf}, "back": {back}}.Encode()))
 		})
 	}
-	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || lessonService.lastCall != "" {
-		t.Errorf("pause with a wrong CSRF token: got status %d, call %q of the lesson service, want status 403, no call", res.StatusCode, lessonService.lastCall)
+	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 {
+		t.Errorf("pause with a wrong CSRF token: status = %d, want 403", res.StatusCode)
+	} else if lessonService.lastCall != "" {
+		t.Errorf(`pause with a wrong CSRF token: lastCall = %q, want ""`, lessonService.lastCall)
 	}
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
 		t.Errorf("unknown action: got status %d, want 404", res.StatusCode)
 	}
 	locations := map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"}
 	for back, want := range locations {
-		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 || res.Header.Get("Location") != want {
-			t.Errorf("pause with back=%q: got status %d, Location %q, want status 303, Location %q", back, res.StatusCode, res.Header.Get("Location"), want)
+		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 {
+			t.Errorf("pause with back=%q: status = %d, want 303", back, res.StatusCode)
+		} else if res.Header.Get("Location") != want {
+			t.Errorf("pause with back=%q: Location = %q, want %q", back, res.Header.Get("Location"), want)
 		}
 	}
-	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != len(locations) {
-		t.Errorf("calls of the lesson service: got %d, the latest %q; want the lesson helpful paused by each of %d posts", lessonService.count, lessonService.lastCall, len(locations))
+	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() {
+		t.Errorf("calls of the lesson service: lastCall = %q, want %q", lessonService.lastCall, "helpful pause 0 0 "+tokenAuthor())
+	}
+	if lessonService.count != len(locations) {
+		t.Errorf("calls of the lesson service: count = %d, want %d", lessonService.count, len(locations))
 	}
 	reload := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
 	}
-	if page := reload(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "and is in the audit log") {
-		t.Error("page after an action: got no notice about the action, want one")
+	if page := reload(); !strings.Contains(page, `role="status">`) {
+		t.Errorf(`page after an action = %q, want substring "role=\"status\">"`, page)
+	} else if !strings.Contains(page, "and is in the audit log") {
+		t.Errorf(`page after an action = %q, want substring "and is in the audit log"`, page)
 	}
 	if strings.Contains(reload(), `role="status">`) {
 		t.Error("second page after an action: got the notice again, want it only once")
@@ -239,15 +259,20 @@ func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 	}
 	before := tb.eval(t, `getComputedStyle(document.body).backgroundColor`)
 	tb.eval(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
-	if after := tb.eval(t, `getComputedStyle(document.body).backgroundColor`); after == before || tb.eval(t, painted) != "true" {
-		t.Errorf("background after another theme was selected: got %s, want a colour other than %s, and a painted chart", after, before)
+	if after := tb.eval(t, `getComputedStyle(document.body).backgroundColor`); after == before {
+		t.Errorf("background = %q with both themes", after)
+	} else if tb.eval(t, painted) != "true" {
+		t.Errorf(`background after another theme was selected: eval(painted) = %q, want "true"`, tb.eval(t, painted))
 	}
 	tb.do(t,
 		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // this click opens the confirmation
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
-	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != 1 {
-		t.Errorf("calls of the lesson service: got %d, the latest %q; want one, which pauses the lesson helpful", lessonService.count, lessonService.lastCall)
+	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() {
+		t.Errorf("calls of the lesson service: lastCall = %q, want %q", lessonService.lastCall, "helpful pause 0 0 "+tokenAuthor())
+	}
+	if lessonService.count != 1 {
+		t.Errorf("calls of the lesson service: count = %d, want 1", lessonService.count)
 	}
 	if got := tb.eval(t, `getComputedStyle(document.body).backgroundColor`); got == before {
 		t.Error("background on the next page: got the colour of the previous theme, want the selected theme kept")

@@ -27,8 +27,10 @@ func sessionPageWith(t *testing.T, change func(*store.Transcript)) string {
 
 func TestTurnHeadingShowsMarksAndTokens(t *testing.T) {
 	const mark = `<span class="mark">`
-	if page := sessionPageWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) || strings.Contains(page, "tokens in") {
-		t.Errorf("turn without unusual properties: got a mark or a token count, want neither; page:\n%s", page)
+	if page := sessionPageWith(t, func(*store.Transcript) {}); strings.Contains(page, mark) {
+		t.Errorf("turn without unusual properties = %q, want no %q", page, mark)
+	} else if strings.Contains(page, "tokens in") {
+		t.Errorf(`turn without unusual properties = %q, want no "tokens in"`, page)
 	}
 	for want, change := range map[string]func(turn *store.TurnItem){
 		mark + "client gone</span>":                          func(x *store.TurnItem) { x.Outcome = "client_gone" },

@@ -29,8 +29,14 @@ func (c *countingSource) Read(b []byte) (int, error) {
 func TestEnsureTokenCreatesTokenOnce(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first, isNew, err := EnsureToken(dir, &countingSource{})
-	if err != nil || !isNew || len(first) != 64 {
-		t.Fatalf("first EnsureToken call: got token %q, isNew %v, error %v; want a 64-character token, isNew true and no error", first, isNew, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !isNew {
+		t.Fatal("first EnsureToken call: isNew = false, want true")
+	}
+	if len(first) != 64 {
+		t.Fatalf("first EnsureToken call = %d bytes, want 64", len(first))
 	}
 	info, err := os.Stat(filepath.Join(dir, TokenFile))
 	if err != nil {
@@ -43,8 +49,14 @@ func TestEnsureTokenCreatesTokenOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	second, isNew, err := EnsureToken(dir, &countingSource{n: 99})
-	if err != nil || isNew || second != first {
-		t.Fatalf("second EnsureToken call: got token %q, isNew %v, error %v; want the first token, isNew false and no error", second, isNew, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isNew {
+		t.Fatal("second EnsureToken call: isNew = true, want false")
+	}
+	if second != first {
+		t.Fatalf("second EnsureToken call = %q, want %q", second, first)
 	}
 	if info, _ := os.Stat(filepath.Join(dir, TokenFile)); info.Mode().Perm() != 0o600 {
 		t.Errorf("mode of the token file after the second call: got %v, want 0o600", info.Mode())
@@ -61,8 +73,14 @@ func TestEnsureTokenReplacesAnEmptyFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	token, isNew, err := EnsureToken(dir, &countingSource{})
-	if err != nil || !isNew || token == "" {
-		t.Fatalf("empty token file: got token %q, isNew %v, error %v; want a token, isNew true and no error", token, isNew, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !isNew {
+		t.Fatal("empty token file: isNew = false, want true")
+	}
+	if token == "" {
+		t.Fatal("empty token file: token is empty")
 	}
 }
 
@@ -74,15 +92,28 @@ func TestEnsureTokenReportsFileErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	token, isNew, err := EnsureToken(filepath.Join(file, "data"), &countingSource{})
-	if token == "" || !isNew || err == nil || !strings.Contains(err.Error(), "the next start makes a new token") {
-		t.Fatalf(`data directory below a file: got token %q, isNew %v, error %v; want a token, isNew true and an error that contains "the next start makes a new token"`, token, isNew, err)
+	if token == "" {
+		t.Fatal("data directory below a file: token is empty")
+	}
+	if !isNew {
+		t.Fatal("data directory below a file: isNew = false, want true")
+	}
+	if err == nil {
+		t.Fatal("data directory below a file: error = nil, want an error")
+	}
+	if !strings.Contains(err.Error(), "the next start makes a new token") {
+		t.Fatalf(`data directory below a file: error = %q, want substring "the next start makes a new token"`, err.Error())
 	}
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, TokenFile), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if token, _, err := EnsureToken(dir, &countingSource{}); token != "" || err == nil || errors.Is(err, fs.ErrNotExist) {
-		t.Fatalf("directory in place of the token file: got token %q, error %v; want no token and an error other than fs.ErrNotExist", token, err)
+	if token, _, err := EnsureToken(dir, &countingSource{}); token != "" {
+		t.Fatalf(`directory in place of the token file = %q, want ""`, token)
+	} else if err == nil {
+		t.Fatal("directory in place of the token file: error = nil, want an error")
+	} else if errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("directory in place of the token file: error = %v, want another error than fs.ErrNotExist", err)
 	}
 }
 
@@ -103,7 +134,7 @@ func TestThrottleLimitsMemoryAndLog(t *testing.T) {
 			lines++
 		}
 		if i >= maxTotalFailures && f.retryAfter <= 0 {
-			t.Fatalf("failure %d: got retryAfter %v, want more than 0", i, f.retryAfter)
+			t.Fatalf("failure %d: got retryAfter %v, want above 0", i, f.retryAfter)
 		}
 	}
 	if len(th.byIP) > maxThrottledIPs {
@@ -150,8 +181,10 @@ func TestLoginStoreKeepsMaxLogins(t *testing.T) {
 		t.Error("oldest login: got it still stored, want it removed in favour of a newer login")
 	}
 	now = now.Add(maxLoginAge)
-	if _, err := s.create(tokenDigest); err != nil || len(s.byID) > 2 {
-		t.Errorf("after the older logins have expired: got %d logins, error %v; want at most 2 logins and no error", len(s.byID), err)
+	if _, err := s.create(tokenDigest); err != nil {
+		t.Error(err)
+	} else if len(s.byID) > 2 {
+		t.Errorf("after the older logins have expired: byID = %+v, want at most 2 items", s.byID)
 	}
 }
 
@@ -172,8 +205,10 @@ func TestHostNameIsLowerCaseWithoutPort(t *testing.T) {
 
 func TestParseWindowReadsDaysAndDurations(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "all": 0, "24h": 24 * time.Hour, "30d": 720 * time.Hour} {
-		if got, err := ParseWindow(text); err != nil || got != want {
-			t.Errorf("ParseWindow(%q) = %v, error %v; want %v and no error", text, got, err, want)
+		if got, err := ParseWindow(text); err != nil {
+			t.Errorf("ParseWindow(%q): %v", text, err)
+		} else if got != want {
+			t.Errorf("ParseWindow(%q) = %v, want %v", text, got, want)
 		}
 	}
 	for _, text := range []string{"d", "1.5d", "-1d", "-1h", "x", "99999999d"} {
@@ -207,7 +242,9 @@ func TestDifferenceNoteWarnsOnlyOutsideTheInterval(t *testing.T) {
 
 func TestStatUnitIsSingularForOne(t *testing.T) {
 	loops := glossaryTerm("loops")
-	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" || two != "loops" {
-		t.Errorf(`units for 1 and 2 = %q and %q, want "loop" and "loops"`, one, two)
+	if one, two := (stat{term: loops, value: "1"}).unit(), (stat{term: loops, value: "2"}).unit(); one != "loop" {
+		t.Errorf(`units for 1 and 2: one = %q, want "loop"`, one)
+	} else if two != "loops" {
+		t.Errorf(`units for 1 and 2: two = %q, want "loops"`, two)
 	}
 }

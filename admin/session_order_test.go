@@ -52,16 +52,28 @@ func TestSessionsSortByCostAndDuration(t *testing.T) {
 		for _, found := range task.FindAllStringSubmatch(page, -1) {
 			got = append(got, found[1])
 		}
-		if strings.Join(got, " ") != want || !strings.Contains(page, "3 sessions. "+strings.ToUpper(order[:1])+order[1:]+" first. ") {
-			t.Errorf("page with order=%s: got the tasks %v, want %s, and a caption that states the total and the order", order, got, want)
+		if strings.Join(got, " ") != want {
+			t.Errorf("page with order=%s = %q, want %q", order, strings.Join(got, " "), want)
+		}
+		if !strings.Contains(page, "3 sessions. "+strings.ToUpper(order[:1])+order[1:]+" first. ") {
+			t.Errorf("page with order=%s = %q, want substring %q", order, page, "3 sessions. "+strings.ToUpper(order[:1])+order[1:]+" first. ")
 		}
 		var list store.SessionList
 		if err := json.Unmarshal([]byte(get(t, f, "/api/sessions?limit=2&order="+order, http.StatusOK)), &list); err != nil {
 			t.Fatal(err)
 		}
 		first := fmt.Sprint(list.Sessions[0].Name, " ", list.Sessions[1].Name)
-		if !strings.HasPrefix(want, first) || list.Next == "" || list.Total == nil || *list.Total != (store.Total{Sessions: 3, InRange: 3, Exact: true}) {
-			t.Errorf("first two sessions from the API with order=%s: got %s, next page %q, total %+v; want the first two of %s, a next page and a total of 3 of 3", order, first, list.Next, list.Total, want)
+		if !strings.HasPrefix(want, first) {
+			t.Errorf("first two sessions from the API with order=%s: want = %q, want prefix %q", order, want, first)
+		}
+		if list.Next == "" {
+			t.Errorf("first two sessions from the API with order=%s: Next is empty", order)
+		}
+		if list.Total == nil {
+			t.Fatalf("first two sessions from the API with order=%s: Total = nil", order)
+		}
+		if *list.Total != (store.Total{Sessions: 3, InRange: 3, Exact: true}) {
+			t.Errorf("first two sessions from the API with order=%s: Total = %+v, want %+v", order, *list.Total, (store.Total{Sessions: 3, InRange: 3, Exact: true}))
 		}
 	}
 }

@@ -61,8 +61,14 @@ func TestLoginSurvivesRestart(t *testing.T) {
 	file := filepath.Join(dir, loginsFile)
 	text, err := os.ReadFile(file)
 	info, statErr := os.Stat(file)
-	if err != nil || statErr != nil || info.Mode().Perm() != 0o600 {
-		t.Fatalf("logins file: got %v, read error %v, stat error %v, want mode 0600, no errors", info, err, statErr)
+	if statErr != nil {
+		t.Fatal(statErr)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Mode().Perm() != 0o600 {
+		t.Fatalf("logins file: Perm = %v, want 0o600", info.Mode().Perm())
 	}
 	digest := sha256.Sum256([]byte(token))
 	for name, secret := range map[string]string{"cookie": cookie.Value, "CSRF token": csrf, "admin token": token, "admin token digest": hex.EncodeToString(digest[:])} {
@@ -119,15 +125,19 @@ func TestUnwritableLoginsFileIsLogged(t *testing.T) {
 			t.Fatal(err)
 		}
 		cookie, csrf := f.logIn(t)
-		if got := f.statusWith(t, cookie); got != 200 || !strings.Contains(f.log.String(), "a login cannot be stored and ends at the next restart") {
-			t.Errorf("%s in place of the logins file: got status %d after the login, log\n%s\nwant status 200 and a line about the login", name, got, f.log)
+		if got := f.statusWith(t, cookie); got != 200 {
+			t.Errorf("%s in place of the logins file = %d, want 200", name, got)
+		} else if !strings.Contains(f.log.String(), "a login cannot be stored and ends at the next restart") {
+			t.Errorf(`%s in place of the logins file: log = %q, want substring "a login cannot be stored and ends at the next restart"`, name, f.log.String())
 		}
 		f.logOut(t, cookie, csrf)
 		if !strings.Contains(f.log.String(), tc.wantLog) {
 			t.Errorf("%s in place of the logins file: got log after the logout\n%s\nwant a line with %q", name, f.log, tc.wantLog)
 		}
-		if entries, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(entries) > 0 {
-			t.Errorf("%s in place of the logins file: got temporary files %v, error %v, want none", name, entries, err)
+		if entries, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil {
+			t.Errorf("%s in place of the logins file: %v", name, err)
+		} else if len(entries) > 0 {
+			t.Errorf("%s in place of the logins file = %q, want none", name, entries)
 		}
 	}
 }
@@ -148,8 +158,17 @@ func TestDamagedLoginsFileIsRenamed(t *testing.T) {
 		}
 		f := startServerIn(t, dir, loginTime(), nil)
 		kept, err := os.ReadFile(file + corruptSuffix)
-		if err != nil || string(kept) != text || strings.Count(f.log.String(), "level=WARN") != 1 || !strings.Contains(f.log.String(), "the stored logins are damaged") {
-			t.Errorf("damaged logins file (%s): got a renamed file with %d bytes, error %v, log\n%s\nwant the damaged file renamed, and one warning", name, len(kept), err, f.log)
+		if err != nil {
+			t.Fatalf("damaged logins file (%s): %v", name, err)
+		}
+		if string(kept) != text {
+			t.Errorf("damaged logins file (%s): kept = %q, want %q", name, string(kept), text)
+		}
+		if strings.Count(f.log.String(), "level=WARN") != 1 {
+			t.Errorf(`damaged logins file (%s): count of "level=WARN" = %d, want 1`, name, strings.Count(f.log.String(), "level=WARN"))
+		}
+		if !strings.Contains(f.log.String(), "the stored logins are damaged") {
+			t.Errorf(`damaged logins file (%s): log = %q, want substring "the stored logins are damaged"`, name, f.log.String())
 		}
 		cookie, _ := f.logIn(t)
 		if got := startServerIn(t, dir, loginTime(), nil).statusWith(t, cookie); got != 200 {
@@ -165,8 +184,10 @@ func TestLoginFromTheFutureIsInvalid(t *testing.T) {
 		dir := t.TempDir()
 		cookie, _ := startServerIn(t, dir, loginTime(), nil).logIn(t)
 		f := startServerIn(t, dir, loginTime().Add(-setBack), nil)
-		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "have future dates") != (want == 401) {
-			t.Errorf("clock set back by %v: got status %d, log %q, want status %d, and a log line if and only if the status is 401", setBack, got, f.log, want)
+		if got := f.statusWith(t, cookie); got != want {
+			t.Errorf("clock set back by %v = %d, want %d", setBack, got, want)
+		} else if strings.Contains(f.log.String(), "have future dates") != (want == 401) {
+			t.Errorf(`clock set back by %v: Contains(f.log.String(), "have future dates") = %v, want %v`, setBack, strings.Contains(f.log.String(), "have future dates"), (want == 401))
 		}
 	}
 }
@@ -200,8 +221,11 @@ func TestLastUseIsStoredAtMostOnceInTenMinutes(t *testing.T) {
 		f.now = loginTime().Add(tc.after)
 		f.statusWith(t, cookie)
 		text, err := os.ReadFile(filepath.Join(dir, loginsFile))
-		if err != nil || !strings.Contains(string(text), `"used":"2026-05-01T`+tc.used) {
-			t.Errorf("logins file after a request %v after the login: got %s, error %v, want the last use at %s", tc.after, text, err, tc.used)
+		if err != nil {
+			t.Fatalf("logins file after a request %v after the login: %v", tc.after, err)
+		}
+		if !strings.Contains(string(text), `"used":"2026-05-01T`+tc.used) {
+			t.Errorf("logins file after a request %v after the login = %q, want substring %q", tc.after, string(text), `"used":"2026-05-01T`+tc.used)
 		}
 	}
 }

@@ -52,8 +52,10 @@ func withSharedCache(t *testing.T, delay time.Duration, test func(t *testing.T, 
 		test(t, counter, s)
 		cancel()
 		worker.Wait()
-		if n, _, err := s.get(t.Context(), "pinned", 0); err != nil || n == 0 {
-			t.Errorf("get after the worker has stopped: got value %d, error %v, want a computed value, no error", n, err)
+		if n, _, err := s.get(t.Context(), "pinned", 0); err != nil {
+			t.Error(err)
+		} else if n == 0 {
+			t.Error("get after the worker has stopped = 0, want at least 1")
 		}
 	})
 }
@@ -66,22 +68,32 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				if n, stale, err := s.get(t.Context(), "pinned", 0); n != 1 || stale || err != nil {
-					t.Errorf("get before the first value: got value %d, stale %v, error %v, want 1, false, no error", n, stale, err)
+				if n, stale, err := s.get(t.Context(), "pinned", 0); err != nil {
+					t.Error(err)
+				} else if n != 1 {
+					t.Errorf("get before the first value = %d, want 1", n)
+				} else if stale {
+					t.Error("get before the first value: stale = true, want false")
 				}
 			})
 		}
 		all.Wait()
 		time.Sleep(2500 * time.Millisecond) // the computation then began 2.8 s ago and took 0.3 s
-		if n, stale, _ := s.get(t.Context(), "pinned", 0); n != 1 || stale {
-			t.Errorf("get 2.8 s after the start of the computation: got value %d, stale %v, want 1, false", n, stale)
+		if n, stale, _ := s.get(t.Context(), "pinned", 0); n != 1 {
+			t.Errorf("get 2.8 s after the start of the computation = %d, want 1", n)
+		} else if stale {
+			t.Error("get 2.8 s after the start of the computation: stale = true, want false")
 		}
 		time.Sleep(time.Second)
 		start := time.Now()
 		for range 50 {
 			all.Go(func() {
-				if n, stale, err := s.get(t.Context(), "pinned", 0); n != 1 || !stale || err != nil {
-					t.Errorf("get during the second computation: got value %d, stale %v, error %v, want 1, true, no error", n, stale, err)
+				if n, stale, err := s.get(t.Context(), "pinned", 0); err != nil {
+					t.Error(err)
+				} else if n != 1 {
+					t.Errorf("get during the second computation = %d, want 1", n)
+				} else if !stale {
+					t.Error("get during the second computation: stale = false, want true")
 				}
 			})
 		}
@@ -90,8 +102,10 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 			t.Errorf("get during the second computation: got a wait of %s, want %s", waited, maxPageWait)
 		}
 		time.Sleep(300 * time.Millisecond)
-		if n, stale, _ := s.get(t.Context(), "pinned", 0); n != 2 || stale {
-			t.Errorf("get after the second computation: got value %d, stale %v, want 2, false", n, stale)
+		if n, stale, _ := s.get(t.Context(), "pinned", 0); n != 2 {
+			t.Errorf("get after the second computation = %d, want 2", n)
+		} else if stale {
+			t.Error("get after the second computation: stale = true, want false")
 		}
 		if n := counter.made.Load(); n != 2 {
 			t.Errorf("computations for 102 calls of get: got %d, want 2", n)
@@ -104,8 +118,12 @@ func TestGetWithWaitForCurrentReturnsNewValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for want := range int64(3) {
-			if n, stale, err := s.get(t.Context(), "pinned", waitForCurrent); n != want+1 || stale || err != nil {
-				t.Errorf("get with waitForCurrent: got value %d, stale %v, error %v, want %d, false, no error", n, stale, err, want+1)
+			if n, stale, err := s.get(t.Context(), "pinned", waitForCurrent); err != nil {
+				t.Error(err)
+			} else if n != want+1 {
+				t.Errorf("get with waitForCurrent = %d, want %d", n, want+1)
+			} else if stale {
+				t.Error("get with waitForCurrent: stale = true, want false")
 			}
 			time.Sleep(4 * time.Second) // longer than the 3 s for which the cache returns a value
 		}
@@ -117,8 +135,12 @@ func TestFastComputedValueIsNeverStale(t *testing.T) {
 		t.Helper()
 		for i := range int64(20) {
 			time.Sleep(20 * time.Millisecond)
-			if n, stale, err := s.get(t.Context(), "pinned", 0); n != i+2 || stale || err != nil {
-				t.Fatalf("call %d of get with a fast computation: got value %d, stale %v, error %v, want %d, false, no error", i+1, n, stale, err, i+2)
+			if n, stale, err := s.get(t.Context(), "pinned", 0); err != nil {
+				t.Fatalf("call %d of get with a fast computation: %v", i+1, err)
+			} else if n != i+2 {
+				t.Fatalf("call %d of get with a fast computation = %d, want %d", i+1, n, i+2)
+			} else if stale {
+				t.Fatalf("call %d of get with a fast computation: stale = true, want false", i+1)
 			}
 		}
 	})
@@ -136,8 +158,10 @@ func TestWorkerRenewsPinnedValue(t *testing.T) {
 		s.mu.Lock()
 		pinnedAge, otherAge := time.Since(s.values["pinned"].startedAt), time.Since(s.values["other"].startedAt)
 		s.mu.Unlock()
-		if pinnedAge > 2*time.Minute || otherAge < 22*time.Hour {
-			t.Errorf("age of the values after a day: got %s for \"pinned\", %s for \"other\", want at most 2m for \"pinned\", at least 22h for \"other\"", pinnedAge, otherAge)
+		if pinnedAge > 2*time.Minute {
+			t.Errorf("age of the values after a day: pinnedAge = %v, want at most %v", pinnedAge, 2*time.Minute)
+		} else if otherAge < 22*time.Hour {
+			t.Errorf("age of the values after a day: otherAge = %v, want at least %v", otherAge, 22*time.Hour)
 		}
 		if n := counter.made.Load(); n > 24*60+61 { // one each minute for "pinned", and in the first hour also for "other"
 			t.Errorf("computations in a day: got %d, want at most %d", n, 24*60+61)
@@ -149,8 +173,12 @@ func TestWorkerRenewsPinnedValue(t *testing.T) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.values) > maxShared || s.values["pinned"] == nil || s.values["other"] != nil {
-			t.Errorf("values after requests for 100 other keys: got %d, want at most %d, among them \"pinned\" but not \"other\"", len(s.values), maxShared)
+		if len(s.values) > maxShared {
+			t.Errorf("values after requests for 100 other keys = %+v, want at most %d items", s.values, maxShared)
+		} else if s.values["pinned"] == nil {
+			t.Error(`values after requests for 100 other keys: values["pinned"] = nil`)
+		} else if s.values["other"] != nil {
+			t.Errorf(`values after requests for 100 other keys: values["other"] = %+v, want nil`, s.values["other"])
 		}
 	})
 }
@@ -158,8 +186,10 @@ func TestWorkerRenewsPinnedValue(t *testing.T) {
 func TestClearDiscardsRunningComputations(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
-		if n, _, err := s.get(t.Context(), "pinned", 0); n != 1 || err != nil {
-			t.Fatalf("get before clear: got value %d, error %v, want 1, no error", n, err)
+		if n, _, err := s.get(t.Context(), "pinned", 0); err != nil {
+			t.Fatal(err)
+		} else if n != 1 {
+			t.Fatalf("get before clear = %d, want 1", n)
 		}
 		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
 			t.Fatalf("get(another key), waiting 1 ms: got error %v, want errComputing", err)
@@ -169,8 +199,10 @@ func TestClearDiscardsRunningComputations(t *testing.T) {
 		s.mu.Lock()
 		kept := len(s.values)
 		s.mu.Unlock()
-		if kept != 0 || counter.made.Load() != 2 {
-			t.Errorf("after clear during a computation: got %d stored values (want 0), %d computations (want 2)", kept, counter.made.Load())
+		if kept != 0 {
+			t.Errorf("after clear during a computation: kept = %d, want 0", kept)
+		} else if counter.made.Load() != 2 {
+			t.Errorf("after clear during a computation: made = %d, want 2", counter.made.Load())
 		}
 	})
 }
@@ -198,8 +230,12 @@ func TestExpireRecomputesRequestedValues(t *testing.T) {
 		}
 		time.Sleep(8 * time.Second)
 		for _, key := range []string{"pinned", "other"} {
-			if n, stale, err := s.get(t.Context(), key, 0); n <= before+1 || stale || err != nil {
-				t.Errorf("get for the key %q after expire: got value %d, stale %v, error %v, want a value above %d, not stale, no error", key, n, stale, err, before+1)
+			if n, stale, err := s.get(t.Context(), key, 0); err != nil {
+				t.Errorf("get for the key %q after expire: %v", key, err)
+			} else if n <= before+1 {
+				t.Errorf("get for the key %q after expire = %d, want more than %d", key, n, before+1)
+			} else if stale {
+				t.Errorf("get for the key %q after expire: stale = true, want false", key)
 			}
 		}
 	})
@@ -228,8 +264,12 @@ func TestGetFailsAtOnceWithMaxPendingComputations(t *testing.T) {
 			_, _, _ = s.get(t.Context(), strings.Repeat("x", i+1), time.Millisecond)
 		}
 		start := time.Now()
-		if _, stale, err := s.get(t.Context(), "late", 0); !stale || !errors.Is(err, errComputing) || time.Since(start) > 0 {
-			t.Errorf("get for one more key than can wait: got stale %v, error %v after %s, want true, %v after 0s", stale, err, time.Since(start), errComputing)
+		if _, stale, err := s.get(t.Context(), "late", 0); !stale {
+			t.Error("get for one more key than can wait: stale = false, want true")
+		} else if !errors.Is(err, errComputing) {
+			t.Errorf("get for one more key than can wait: error = %v, want errComputing", err)
+		} else if time.Since(start) > 0 {
+			t.Errorf("get for one more key than can wait: duration = %v, want 0", time.Since(start))
 		}
 	})
 }
@@ -242,13 +282,17 @@ func TestGetReturnsErrorsAndPanics(t *testing.T) {
 		}
 		counter.fails.Store(true)
 		time.Sleep(time.Second)
-		if _, _, err := s.get(t.Context(), "pinned", 0); err == nil || !strings.Contains(err.Error(), "no value") {
-			t.Errorf("get with a computation that fails: got error %v, want an error that contains \"no value\"", err)
+		if _, _, err := s.get(t.Context(), "pinned", 0); err == nil {
+			t.Error("get with a computation that fails: error = nil, want an error")
+		} else if !strings.Contains(err.Error(), "no value") {
+			t.Errorf(`get with a computation that fails: error = %q, want substring "no value"`, err.Error())
 		}
 		counter.fails.Store(false)
 		time.Sleep(time.Second)
-		if n, _, err := s.get(t.Context(), "pinned", 0); err != nil || n < 2 {
-			t.Errorf("get after the computation has failed: got value %d, error %v; want at least 2, no error", n, err)
+		if n, _, err := s.get(t.Context(), "pinned", 0); err != nil {
+			t.Error(err)
+		} else if n < 2 {
+			t.Errorf("get after the computation has failed = %d, want at least 2", n)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
@@ -299,8 +343,11 @@ func TestPagesShareOneReport(t *testing.T) {
 			if n := strings.Count(page, `<th scope="row" class="name">`); n > rows {
 				t.Errorf("%s: got %d rows, want at most %d", path, n, rows)
 			}
-			if !strings.Contains(page, "Counted at") || strings.Contains(page, "Newer figures") {
-				t.Errorf("%s with a current report: got no text \"Counted at\" or the note \"Newer figures\", want the text without the note", path)
+			if !strings.Contains(page, "Counted at") {
+				t.Errorf(`%s with a current report = %q, want substring "Counted at"`, path, page)
+			}
+			if strings.Contains(page, "Newer figures") {
+				t.Errorf(`%s with a current report = %q, want no "Newer figures"`, path, page)
 			}
 		}
 		if n := slow.made.Load(); n != 1 {
@@ -312,8 +359,11 @@ func TestPagesShareOneReport(t *testing.T) {
 		if waited := time.Since(start); waited > maxPageWait {
 			t.Errorf("/lessons with a stale report: got a response after %s, want one after at most %s", waited, maxPageWait)
 		}
-		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {
-			t.Error("/lessons with a stale report: got no note \"Newer figures are being counted\" or no automatic refresh, want both")
+		if !strings.Contains(page, "Newer figures are being counted") {
+			t.Errorf(`/lessons with a stale report = %q, want substring "Newer figures are being counted"`, page)
+		}
+		if !strings.Contains(page, `id="refresh"`) {
+			t.Errorf(`/lessons with a stale report = %q, want substring "id=\"refresh\""`, page)
 		}
 		before := slow.made.Load()
 		for range 3 {

@@ -91,8 +91,11 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 			tb.eval(t, `document.documentElement.dataset.before = "1"`)
 			tb.do(t, chromedp.WaitVisible(chromedp.CSS(selector)), chromedp.Click(chromedp.CSS(selector)), chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) main")))
 		}
-		if len(task.clicks) > 3 || tb.eval(t, task.result) != "true" {
-			t.Errorf("task %q: got it unfinished after %d clicks, want it finished after at most 3 clicks; page: %s", name, len(task.clicks), tb.eval(t, `location.href + " " + document.querySelector("main").textContent.slice(0, 800)`))
+		if len(task.clicks) > 3 {
+			t.Errorf("task %q: clicks = %q, want at most 3 items", name, task.clicks)
+		}
+		if tb.eval(t, task.result) != "true" {
+			t.Errorf(`task %q: eval(task.result) = %q, want "true"`, name, tb.eval(t, task.result))
 		}
 	}
 	if got := tb.reportedErrors(); len(got) > 0 {
@@ -104,8 +107,12 @@ func TestExportListAndComparisonFilterSessions(t *testing.T) {
 	f := newStoreFixture(t, newWorkStore(t), nil)
 	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} { // number of lines by format; csv has one more line, the heading
 		out := get(t, f, "/api/export/sessions?verdict=poor&agent=coder&format="+format, 200)
-		if got := strings.Count(out, "\n"); got != want || strings.Contains(out, `"writer"`) || !strings.Contains(out, "Fix ticket 0") {
-			t.Errorf("export as %s: got %d lines, want %d lines that contain \"Fix ticket 0\" but not \"writer\"; export: %.400s", format, got, want, out)
+		if got := strings.Count(out, "\n"); got != want {
+			t.Errorf("export as %s = %d, want %d", format, got, want)
+		} else if strings.Contains(out, `"writer"`) {
+			t.Errorf(`export as %s = %q, want no "\"writer\""`, format, out)
+		} else if !strings.Contains(out, "Fix ticket 0") {
+			t.Errorf(`export as %s = %q, want substring "Fix ticket 0"`, format, out)
 		}
 	}
 	for arm, want := range map[string]int{"treated": 24, "injected": 16, "withheld": 8, "control": 0} {
@@ -113,7 +120,9 @@ func TestExportListAndComparisonFilterSessions(t *testing.T) {
 			t.Errorf("sessions with arm %s: got %d, want %d", arm, strings.Count(out, `"session_id"`), want)
 		}
 	}
-	if page := get(t, f, "/compare", 200); !strings.Contains(page, "Success, mean reward") || !strings.Contains(page, "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log") {
-		t.Errorf("comparison: got %.2000s, want the measures and a link to the sessions in which the lesson was injected", page)
+	if page := get(t, f, "/compare", 200); !strings.Contains(page, "Success, mean reward") {
+		t.Errorf(`comparison = %q, want substring "Success, mean reward"`, page)
+	} else if !strings.Contains(page, "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log") {
+		t.Errorf(`comparison = %q, want substring "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log"`, page)
 	}
 }

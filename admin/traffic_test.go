@@ -84,11 +84,22 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 		Sessions: 4, Turns: 5, Failed: 2, Statuses: []store.FacetValue{{Value: "429", Sessions: 2}, {Value: "500", Sessions: 1}}, Errors: 3,
 		Input: 10000, Cached: 2000, Output: 110, Unknown: 1, Cost: &cost, Unpriced: 1, Seconds: &seconds,
 	}
-	if got, want := asJSON(t, x.Sum), asJSON(t, want); got != want || cost == 0 {
-		t.Errorf("sum over all sessions: got %s, want %s", got, want)
+	if got, want := asJSON(t, x.Sum), asJSON(t, want); got != want {
+		t.Errorf("sum over all sessions = %q, want %q", got, want)
+	} else if cost == 0 {
+		t.Error("sum over all sessions: cost = 0, want at least 1")
 	}
-	if !x.Complete || x.SessionsRead != 4 || x.Seconds != 300 || x.Currency != "USD" {
-		t.Errorf("traffic: got %+v, want all 4 sessions, buckets of 5 minutes and costs in USD", x)
+	if !x.Complete {
+		t.Error("traffic: Complete = false, want true")
+	}
+	if x.SessionsRead != 4 {
+		t.Errorf("traffic: SessionsRead = %d, want 4", x.SessionsRead)
+	}
+	if x.Seconds != 300 {
+		t.Errorf("traffic: Seconds = %d, want 300", x.Seconds)
+	}
+	if x.Currency != "USD" {
+		t.Errorf(`traffic: Currency = %q, want "USD"`, x.Currency)
 	}
 	buckets, models, agents := make([]TrafficSum, 0), make([]TrafficSum, 0), make([]TrafficSum, 0)
 	for _, b := range x.Buckets {
@@ -105,11 +116,34 @@ func TestTrafficFiguresAreSumsOverSessions(t *testing.T) {
 			t.Errorf("sum over the %s: got %s, want %s", name, got, want)
 		}
 	}
-	if len(x.Agents) != 2 || x.Agents[0].Value != "coder" || x.Agents[0].Sum.Sessions != 3 || x.Models[1].Value != "other" || x.Models[1].Sum.Cost != nil || x.Models[1].Sum.Unpriced != 1 {
-		t.Errorf("rows: got agents %s and models %s, want the agent coder with 3 sessions, and the model other without a cost", asJSON(t, x.Agents), asJSON(t, x.Models))
+	if len(x.Agents) != 2 {
+		t.Fatalf("rows: Agents = %+v, want 2 items", x.Agents)
 	}
-	if got := readTraffic(t, f, "?tenants=true&model=gpt-test").Tenants; len(got) != 2 || got[0].Value != "acme" || got[0].Sum.Errors != 9 || got[1].Sum.Sessions != 3 || len(x.Tenants) != 0 {
-		t.Errorf("tenants with tenants=true: got %s, want acme with 9 failed tool results and default with 3 sessions; without tenants=true, want none", asJSON(t, got))
+	if x.Agents[0].Value != "coder" {
+		t.Errorf(`rows: Value = %q, want "coder"`, x.Agents[0].Value)
+	}
+	if x.Agents[0].Sum.Sessions != 3 {
+		t.Errorf("rows: Sessions = %d, want 3", x.Agents[0].Sum.Sessions)
+	}
+	if x.Models[1].Value != "other" {
+		t.Errorf(`rows: [1].Value = %q, want "other"`, x.Models[1].Value)
+	}
+	if x.Models[1].Sum.Cost != nil {
+		t.Errorf("rows: Cost = %+v, want nil", x.Models[1].Sum.Cost)
+	}
+	if x.Models[1].Sum.Unpriced != 1 {
+		t.Errorf("rows: Unpriced = %d, want 1", x.Models[1].Sum.Unpriced)
+	}
+	if got := readTraffic(t, f, "?tenants=true&model=gpt-test").Tenants; len(got) != 2 {
+		t.Errorf("tenants with tenants=true = %+v, want 2 items", got)
+	} else if got[0].Value != "acme" {
+		t.Errorf(`tenants with tenants=true: Value = %q, want "acme"`, got[0].Value)
+	} else if got[0].Sum.Errors != 9 {
+		t.Errorf("tenants with tenants=true: Errors = %d, want 9", got[0].Sum.Errors)
+	} else if got[1].Sum.Sessions != 3 {
+		t.Errorf("tenants with tenants=true: Sessions = %d, want 3", got[1].Sum.Sessions)
+	} else if len(x.Tenants) != 0 {
+		t.Errorf("tenants with tenants=true = %+v, want none", x.Tenants)
 	}
 	for query, want := range map[string]int{"?tenant=acme": 1, "?agent=coder": 3, "?error_kind=upstream-500": 1, "?range=1h": 0, "?since=2026-11-20T12:00:00Z": 1, "?until=2026-11-20T12:00:00Z": 3, "?model=other&words=x": 1} {
 		if got := readTraffic(t, f, query).Sum.Sessions; got != want {
@@ -237,9 +271,20 @@ func TestTrafficBucketLengthFitsTimeRange(t *testing.T) {
 		if len(x.Buckets) > 1 {
 			got = x.Buckets[1].Since.In(zone).Format(time.RFC3339)
 		}
-		if x.Seconds != int(c.wantLength/time.Second) || len(x.Buckets) != c.wantBuckets || got != c.wantSecond || x.Sum.Sessions != 51 || inBuckets != 51 {
-			t.Errorf("oldest session %s ago, window %s: got %d buckets of %d s, the second from %s, %d sessions, %d of them in buckets; want %d buckets of %s, the second from %s, 51 sessions, all in buckets",
-				c.oldest, c.window, len(x.Buckets), x.Seconds, got, x.Sum.Sessions, inBuckets, c.wantBuckets, c.wantLength, c.wantSecond)
+		if x.Seconds != int(c.wantLength/time.Second) {
+			t.Errorf("oldest session %s ago, window %s: Seconds = %d, want %d", c.oldest, c.window, x.Seconds, int(c.wantLength/time.Second))
+		}
+		if len(x.Buckets) != c.wantBuckets {
+			t.Errorf("oldest session %s ago, window %s: Buckets = %+v, want %d items", c.oldest, c.window, x.Buckets, c.wantBuckets)
+		}
+		if got != c.wantSecond {
+			t.Errorf("oldest session %s ago, window %s = %q, want %q", c.oldest, c.window, got, c.wantSecond)
+		}
+		if x.Sum.Sessions != 51 {
+			t.Errorf("oldest session %s ago, window %s: Sessions = %d, want 51", c.oldest, c.window, x.Sum.Sessions)
+		}
+		if inBuckets != 51 {
+			t.Errorf("oldest session %s ago, window %s: inBuckets = %d, want 51", c.oldest, c.window, inBuckets)
 		}
 	}
 }
@@ -294,18 +339,37 @@ func TestTrafficCountsSubAgentTokensOnce(t *testing.T) {
 	}}
 	prices := &Prices{Models: &price.Table{Entries: []price.Entry{{Pattern: "large", Price: price.Price{Input: 1000, Output: 1000}}, {Pattern: "small", Price: price.Price{Input: 100, Output: 100}}}}}
 	got := computeTraffic(&r, &store.SessionQuery{}, prices, trafficNow, time.UTC)
-	if x := got.Sum; x.Sessions != 2 || x.Input != 1500 || x.Output != 150 || x.Cost == nil || fmt.Sprintf("%.4f", *x.Cost) != "1.1550" || x.Unpriced != 0 {
-		t.Errorf("sum over both sessions: got %s, want 2 sessions, 1,500 input tokens, 150 output tokens, a cost of 1.155", asJSON(t, x))
+	if x := got.Sum; x.Sessions != 2 {
+		t.Errorf("sum over both sessions = %d, want 2", x.Sessions)
+	} else if x.Input != 1500 {
+		t.Errorf("sum over both sessions: Input = %d, want 1500", x.Input)
+	} else if x.Output != 150 {
+		t.Errorf("sum over both sessions: Output = %d, want 150", x.Output)
+	} else if x.Cost == nil {
+		t.Error("sum over both sessions: Cost = nil")
+	} else if fmt.Sprintf("%.4f", *x.Cost) != "1.1550" {
+		t.Errorf(`sum over both sessions: Cost = %q, want "1.1550"`, fmt.Sprintf("%.4f", *x.Cost))
+	} else if x.Unpriced != 0 {
+		t.Errorf("sum over both sessions: Unpriced = %d, want 0", x.Unpriced)
 	}
 	for _, row := range got.Models {
 		want := map[string]int64{"large": 1000, "small": 500}[row.Value]
-		if row.Sum.Sessions != 1 || row.Sum.Input != want {
-			t.Errorf("model %s: got %s, want 1 session and %d input tokens", row.Value, asJSON(t, row.Sum), want)
+		if row.Sum.Sessions != 1 {
+			t.Errorf("model %s: Sessions = %d, want 1", row.Value, row.Sum.Sessions)
+		}
+		if row.Sum.Input != want {
+			t.Errorf("model %s: Input = %d, want %d", row.Value, row.Sum.Input, want)
 		}
 	}
 	got = computeTraffic(&r, &store.SessionQuery{Model: "small"}, prices, trafficNow, time.UTC)
-	if x := got.Sum; x.Sessions != 1 || x.Input != 500 || x.Cost == nil || fmt.Sprintf("%.4f", *x.Cost) != "0.0550" {
-		t.Errorf("sum over the sessions with the model of the sub-agent: got %s, want 1 session, 500 input tokens, a cost of 0.055", asJSON(t, x))
+	if x := got.Sum; x.Sessions != 1 {
+		t.Errorf("sum over the sessions with the model of the sub-agent = %d, want 1", x.Sessions)
+	} else if x.Input != 500 {
+		t.Errorf("sum over the sessions with the model of the sub-agent: Input = %d, want 500", x.Input)
+	} else if x.Cost == nil {
+		t.Error("sum over the sessions with the model of the sub-agent: Cost = nil")
+	} else if fmt.Sprintf("%.4f", *x.Cost) != "0.0550" {
+		t.Errorf(`sum over the sessions with the model of the sub-agent: Cost = %q, want "0.0550"`, fmt.Sprintf("%.4f", *x.Cost))
 	}
 }
 

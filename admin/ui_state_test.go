@@ -44,8 +44,11 @@ func TestNavigationMarksOnlyTheCurrentPage(t *testing.T) {
 		_, nav, _ := strings.Cut(body(t, f.do(t, "GET", path, bearer(token))), `<nav aria-label="Pages">`)
 		nav, _, _ = strings.Cut(nav, "</nav>")
 		_, current, _ := strings.Cut(nav, `aria-current="page">`)
-		if strings.Count(nav, "aria-current") != 1 || !strings.HasPrefix(current, want) {
-			t.Errorf(`navigation on %s: got %s, want one element with aria-current, whose text begins with %q`, path, nav, want)
+		if strings.Count(nav, "aria-current") != 1 {
+			t.Errorf(`navigation on %s: count of "aria-current" = %d, want 1`, path, strings.Count(nav, "aria-current"))
+		}
+		if !strings.HasPrefix(current, want) {
+			t.Errorf("navigation on %s: current = %q, want prefix %q", path, current, want)
 		}
 	}
 }
@@ -94,7 +97,13 @@ func TestLogoutRemovesTheCookie(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, csrf := f.logIn(t)
 	res := f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
-	if c := res.Cookies(); len(c) != 1 || c[0].Value != "" || c[0].MaxAge >= 0 || res.Header.Get("Location") != "/login" {
-		t.Errorf("logout: got cookies %v, Location %q; want one empty cookie that has expired, Location /login", c, res.Header.Get("Location"))
+	if c := res.Cookies(); len(c) != 1 {
+		t.Errorf("logout = %+v, want 1 item", c)
+	} else if c[0].Value != "" {
+		t.Errorf(`logout: Value = %q, want ""`, c[0].Value)
+	} else if c[0].MaxAge >= 0 {
+		t.Errorf("logout: MaxAge = %d, want less than 0", c[0].MaxAge)
+	} else if res.Header.Get("Location") != "/login" {
+		t.Errorf(`logout: Location = %q, want "/login"`, res.Header.Get("Location"))
 	}
 }

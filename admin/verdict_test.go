@@ -27,8 +27,17 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 	} {
 		row := report.Row{State: "active", Verdict: verdict, Effect: new(0.01), NeedsPicks: 120, Weeks: &weeks, Note: "the random assignment is faulty"}
 		got := advise(&row)
-		if got.NextAction != verdict.Advice()+tc.moreAdvice || got.Tone != tc.tone || got.Group != tc.group || got.Words != string(verdict) {
-			t.Errorf("verdict %s: got %+v, want NextAction = %q, Tone = %q, Group = %q and Words = %q", verdict, got, verdict.Advice()+tc.moreAdvice, tc.tone, tc.group, string(verdict))
+		if got.NextAction != verdict.Advice()+tc.moreAdvice {
+			t.Errorf("verdict %s: NextAction = %q, want %q", verdict, got.NextAction, verdict.Advice()+tc.moreAdvice)
+		}
+		if got.Tone != tc.tone {
+			t.Errorf("verdict %s: Tone = %q, want %q", verdict, got.Tone, tc.tone)
+		}
+		if got.Group != tc.group {
+			t.Errorf("verdict %s: Group = %q, want %q", verdict, got.Group, tc.group)
+		}
+		if got.Words != string(verdict) {
+			t.Errorf("verdict %s: Words = %q, want %q", verdict, got.Words, string(verdict))
 		}
 	}
 	for row, want := range map[*report.Row]string{
@@ -40,8 +49,10 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 			t.Errorf("next step for an active lesson that matched in %d open sessions: got %q, want %q", row.OpenMatched, got, want)
 		}
 	}
-	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.NextAction != "" {
-		t.Errorf("unknown verdict: got %+v, want Group = \"open\" and no next step", got)
+	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" {
+		t.Errorf(`unknown verdict: Group = %q, want "open"`, got.Group)
+	} else if got.NextAction != "" {
+		t.Errorf(`unknown verdict: NextAction = %q, want ""`, got.NextAction)
 	}
 }
 

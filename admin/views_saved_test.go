@@ -62,20 +62,33 @@ func newBrowserClient(t *testing.T, f *fixture) (get func(path string) string, p
 func TestSavedViewIsSharedWithinTenant(t *testing.T) {
 	f := newFixture(t, nil)
 	get, post := newBrowserClient(t, f)
-	if page := get("/sessions?verdict=poor"); !strings.Contains(page, "Save this filter") || !strings.Contains(page, `<input type="hidden" name="verdict" value="poor">`) {
-		t.Fatal("session list with a filter: got no form that saves the filter, want one")
+	if page := get("/sessions?verdict=poor"); !strings.Contains(page, "Save this filter") {
+		t.Fatalf(`session list with a filter = %q, want substring "Save this filter"`, page)
+	} else if !strings.Contains(page, `<input type="hidden" name="verdict" value="poor">`) {
+		t.Fatalf(`session list with a filter = %q, want substring "<input type=\"hidden\" name=\"verdict\" value=\"poor\">"`, page)
 	}
 	res := post("/views", url.Values{"name": {" Bad sessions "}, "verdict": {"poor"}, "agent": {"a&b"}, "after": {"x"}})
 	location := res.Header.Get("Location")
-	if res.StatusCode != http.StatusSeeOther || !strings.HasPrefix(location, "/sessions?agent=a%26b&verdict=poor&view=") {
-		t.Fatalf("save a view: got status %d, Location %q, want status 303, the address of the session list with the view", res.StatusCode, location)
+	if res.StatusCode != http.StatusSeeOther {
+		t.Fatalf("save a view: status = %d, want 303", res.StatusCode)
+	}
+	if !strings.HasPrefix(location, "/sessions?agent=a%26b&verdict=poor&view=") {
+		t.Fatalf(`save a view: location = %q, want prefix "/sessions?agent=a%%26b&verdict=poor&view="`, location)
 	}
 	id := location[strings.LastIndex(location, "=")+1:]
-	if page := get(location); !strings.Contains(page, "The view Bad sessions is saved for everyone who logs in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
-		t.Error("session list with the saved view: got no mark on the view, want it marked as the current view")
+	if page := get(location); !strings.Contains(page, "The view Bad sessions is saved for everyone who logs in.") {
+		t.Errorf(`session list with the saved view = %q, want substring "The view Bad sessions is saved for everyone who logs in."`, page)
+	} else if !strings.Contains(page, `aria-current="true" title="Saved by operator`) {
+		t.Errorf(`session list with the saved view = %q, want substring "aria-current=\"true\" title=\"Saved by operator"`, page)
+	} else if strings.Contains(page, "Save this filter") {
+		t.Errorf(`session list with the saved view = %q, want no "Save this filter"`, page)
 	}
-	if page := get("/views"); !strings.Contains(page, ">Bad sessions</a>") || !strings.Contains(page, "operator ") || !strings.Contains(page, "a&b") {
-		t.Error("views page: got no view, no filters of the view or no author of the view, want all three")
+	if page := get("/views"); !strings.Contains(page, ">Bad sessions</a>") {
+		t.Errorf(`views page = %q, want substring ">Bad sessions</a>"`, page)
+	} else if !strings.Contains(page, "operator ") {
+		t.Errorf(`views page = %q, want substring "operator "`, page)
+	} else if !strings.Contains(page, "a&b") {
+		t.Errorf(`views page = %q, want substring "a&b"`, page)
 	}
 	if page := get("/views?tenant=other") + get("/sessions?tenant=other"); strings.Contains(page, "Bad sessions") {
 		t.Error("pages of another tenant: got the view, want no view")
@@ -114,8 +127,11 @@ func TestInvalidViewIsNotSaved(t *testing.T) {
 		"another view has the name VIEW 17": {"name": {"VIEW 17"}, "agent": {"a"}},
 	} {
 		page := get(post("/views", form).Header.Get("Location"))
-		if !strings.Contains(page, "Nothing was saved") || !strings.Contains(page, want) {
-			t.Errorf("page after an invalid view called %v: got no text \"Nothing was saved\" or no reason %q, want both", form["name"], want)
+		if !strings.Contains(page, "Nothing was saved") {
+			t.Errorf(`page after an invalid view called %v = %q, want substring "Nothing was saved"`, form["name"], page)
+		}
+		if !strings.Contains(page, want) {
+			t.Errorf("page after an invalid view called %v = %q, want substring %q", form["name"], page, want)
 		}
 	}
 	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}}) // the last view that a tenant may save
@@ -134,8 +150,10 @@ func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 	_, post := newBrowserClient(t, f)
 	post("/views", url.Values{"name": {"by agent"}, "agent": {"a"}})
 	post("/views", url.Values{"name": {"by words"}, "words": {"secret plan"}})
-	if text := body(t, f.do(t, "GET", "/api/views", bearer("a viewer's token"))); !strings.Contains(text, "by agent") || strings.Contains(text, "by words") {
-		t.Errorf("views for a viewer: got %s, want only the view called by agent", text)
+	if text := body(t, f.do(t, "GET", "/api/views", bearer("a viewer's token"))); !strings.Contains(text, "by agent") {
+		t.Errorf(`views for a viewer: body = %q, want substring "by agent"`, text)
+	} else if strings.Contains(text, "by words") {
+		t.Errorf(`views for a viewer: body = %q, want no "by words"`, text)
 	}
 	cookie, _ := f.logIn(t)
 	for name, change := range map[string]func(*http.Request){
@@ -145,8 +163,11 @@ func TestViewsRequireRoleAndCSRFToken(t *testing.T) {
 			change(r)
 			setForm(r, url.Values{"name": {"x"}, "agent": {"a"}})
 		})
-		if res.StatusCode != http.StatusForbidden || len(notes) != 2 {
-			t.Errorf("save a view (%s): got status %d, %d stored views, want status 403, 2 stored views", name, res.StatusCode, len(notes))
+		if res.StatusCode != http.StatusForbidden {
+			t.Errorf("save a view (%s): status = %d, want 403", name, res.StatusCode)
+		}
+		if len(notes) != 2 {
+			t.Errorf("save a view (%s): notes = %+v, want 2 items", name, notes)
 		}
 	}
 }
@@ -170,8 +191,11 @@ func TestOutdatedFormDoesNotChangeView(t *testing.T) {
 		return version
 	}
 	first := shownVersion()
-	if first == "" || !strings.Contains(get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`) {
-		t.Fatalf("version in the form on /views: got %q, want the same version as on /sessions", first)
+	if first == "" {
+		t.Fatal("version in the form on /views is empty")
+	}
+	if !strings.Contains(get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`) {
+		t.Fatalf(`version in the form on /views: get("/sessions?verdict=good&view="+id) = %q, want substring %q`, get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`)
 	}
 	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // another tab of the browser renames the view
 	for _, tc := range []struct {
@@ -181,8 +205,11 @@ func TestOutdatedFormDoesNotChangeView(t *testing.T) {
 		tc.form.Set("version", first)
 		res := post("/views/"+id+"/"+tc.action, tc.form)
 		page := get(res.Header.Get("Location"))
-		if res.StatusCode != http.StatusSeeOther || !strings.Contains(page, "Nothing was saved: the view was changed since the page was loaded: the name is worst, and the filters are verdict=poor") {
-			t.Errorf("%s from an older page: got status %d, next page %s, want status 303 and a page with the current name and filters", tc.action, res.StatusCode, page)
+		if res.StatusCode != http.StatusSeeOther {
+			t.Errorf("%s from an older page: status = %d, want 303", tc.action, res.StatusCode)
+		}
+		if !strings.Contains(page, "Nothing was saved: the view was changed since the page was loaded: the name is worst, and the filters are verdict=poor") {
+			t.Errorf(`%s from an older page = %q, want substring "Nothing was saved: the view was changed since the page was loaded: the name is worst, and the filters are verdict=poor"`, tc.action, page)
 		}
 		if tc.action == "update" && !strings.Contains(page, "Update worst") {
 			t.Error("page after a refused update: got no button \"Update worst\", want one")

@@ -29,8 +29,10 @@ func TestSessionAndSampleFilters(t *testing.T) {
 		"/api/sessions?min_reward=0.2&max_reward=0.3": 1, "/api/sessions?min_reward=0.5": 0, "/api/sessions?lesson=kept-back": 1, "/api/sessions?until=2020-01-01": 0, "/api/sessions?since=2026-01-01T00:00:00Z": 4,
 	} {
 		var l store.SessionList
-		if err := json.Unmarshal([]byte(get(t, f, target, http.StatusOK)), &l); err != nil || len(l.Sessions) != want {
-			t.Errorf("%s: got %d sessions, error %v, want %d sessions", target, len(l.Sessions), err, want)
+		if err := json.Unmarshal([]byte(get(t, f, target, http.StatusOK)), &l); err != nil {
+			t.Errorf("%s: %v", target, err)
+		} else if len(l.Sessions) != want {
+			t.Errorf("%s: Sessions = %+v, want %d items", target, l.Sessions, want)
 		}
 	}
 	for _, target := range []string{
@@ -44,12 +46,18 @@ func TestSessionAndSampleFilters(t *testing.T) {
 	}
 	get(t, f, "/api/sessions/nobody", http.StatusNotFound)
 	var tr store.Transcript
-	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions/tale", http.StatusOK)), &tr); err != nil || len(tr.TurnItems) != 3 || tr.Next != 3 {
-		t.Errorf("transcript: got %d turns, next page %d, error %v, want 3 turns, next page 3 and no error", len(tr.TurnItems), tr.Next, err)
+	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions/tale", http.StatusOK)), &tr); err != nil {
+		t.Error(err)
+	} else if len(tr.TurnItems) != 3 {
+		t.Errorf("transcript: TurnItems = %+v, want 3 items", tr.TurnItems)
+	} else if tr.Next != 3 {
+		t.Errorf("transcript: Next = %d, want 3", tr.Next)
 	}
 	var samples store.SampleList
-	if err := json.Unmarshal([]byte(get(t, f, "/api/samples?family=intent_resolution&quality=unrated,good", http.StatusOK)), &samples); err != nil || len(samples.Samples) != 4 {
-		t.Errorf("samples with a filter by family and quality: got %d, error %v, want 4 samples, no error", len(samples.Samples), err)
+	if err := json.Unmarshal([]byte(get(t, f, "/api/samples?family=intent_resolution&quality=unrated,good", http.StatusOK)), &samples); err != nil {
+		t.Error(err)
+	} else if len(samples.Samples) != 4 {
+		t.Errorf("samples with a filter by family and quality = %+v, want 4 items", samples.Samples)
 	}
 }
 
@@ -57,16 +65,29 @@ func TestExportUsesQueryAndPageFilters(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	export := &fakeExport{}
 	f := newStoreFixture(t, sessions, func(o *Options) { o.Read.Export = export })
-	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || export.selection.Format != "mplp" || export.selection.Filter.Tenant != "t" || export.selection.Filter.Lesson != "l" || len(export.selection.Filter.Quality) != 1 {
-		t.Errorf("export: got body %q, query %+v, want body \"{}\\n\", a query with format mplp, tenant t, lesson l and one quality", text, export.selection)
+	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" {
+		t.Errorf(`export = %q, want "{}\n"`, text)
+	} else if export.selection.Format != "mplp" {
+		t.Errorf(`export: Format = %q, want "mplp"`, export.selection.Format)
+	} else if export.selection.Filter.Tenant != "t" {
+		t.Errorf(`export: Tenant = %q, want "t"`, export.selection.Filter.Tenant)
+	} else if export.selection.Filter.Lesson != "l" {
+		t.Errorf(`export: Lesson = %q, want "l"`, export.selection.Filter.Lesson)
+	} else if len(export.selection.Filter.Quality) != 1 {
+		t.Errorf("export: Quality = %q, want 1 item", export.selection.Filter.Quality)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
-	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
-		t.Errorf("samples page filtered by agent: got no link %s or a link with format=experiment, want only the first link, because the format experiment cannot filter by agent", want)
+	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) {
+		t.Errorf("samples page filtered by agent = %q, want substring %q", page, want)
+	} else if strings.Contains(page, "format=experiment") {
+		t.Errorf(`samples page filtered by agent = %q, want no "format=experiment"`, page)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
-	if export.selection.Agent != "coder" || export.selection.Session != "s-1" {
-		t.Errorf(`query of the export: got %+v, want agent "coder" and session "s-1"`, export.selection)
+	if export.selection.Agent != "coder" {
+		t.Errorf(`query of the export: Agent = %q, want "coder"`, export.selection.Agent)
+	}
+	if export.selection.Session != "s-1" {
+		t.Errorf(`query of the export: Session = %q, want "s-1"`, export.selection.Session)
 	}
 }
 
@@ -178,11 +199,15 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 		}
 		return v
 	}
-	if r := post(page+"/rate", formWith("type", "approval", "comment", "well done")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), page) {
-		t.Fatalf("rating: got status %s, Location %q, want status 303, a Location that begins with %q", r.Status, r.Header.Get("Location"), page)
+	if r := post(page+"/rate", formWith("type", "approval", "comment", "well done")); r.StatusCode != http.StatusSeeOther {
+		t.Fatalf("rating: status = %d, want 303", r.StatusCode)
+	} else if !strings.HasPrefix(r.Header.Get("Location"), page) {
+		t.Fatalf("rating: Location = %q, want prefix %q", r.Header.Get("Location"), page)
 	}
-	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") || !strings.Contains(text, "(dashboard)") {
-		t.Error(`session page after the rating: got no comment "well done" or no rater "(dashboard)", want both`)
+	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") {
+		t.Errorf(`session page after the rating: body = %q, want substring "well done"`, text)
+	} else if !strings.Contains(text, "(dashboard)") {
+		t.Errorf(`session page after the rating: body = %q, want substring "(dashboard)"`, text)
 	}
 	if r := post(page+"/rate", formWith("type", "score")); r.StatusCode != http.StatusBadRequest {
 		t.Errorf("rating with an unknown type: got status %s, want 400", r.Status)
@@ -191,8 +216,10 @@ func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 		t.Errorf("deletion without a confirmation: got status %s, want 303", r.Status)
 	}
 	get(t, f, page, http.StatusOK)
-	if r := post(page+"/forget", formWith("sure", "yes")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {
-		t.Fatalf("deletion: got status %s, Location %q, want status 303, a Location that begins with /sessions?", r.Status, r.Header.Get("Location"))
+	if r := post(page+"/forget", formWith("sure", "yes")); r.StatusCode != http.StatusSeeOther {
+		t.Fatalf("deletion: status = %d, want 303", r.StatusCode)
+	} else if !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {
+		t.Fatalf(`deletion: Location = %q, want prefix "/sessions?"`, r.Header.Get("Location"))
 	}
 	get(t, f, page, http.StatusNotFound)
 	if text := get(t, f, "/sessions", http.StatusOK); strings.Contains(text, id.String()) {
@@ -211,21 +238,41 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	// The six entries are two refusals without a CSRF token, the approval, the invalid rating, the deletion without a
 	// confirmation and the deletion.
-	if len(lines) != 6 || !strings.Contains(lines[0], `"status":403`) || !strings.Contains(lines[2], `"approval for session `+id) || !strings.Contains(lines[5], "deleted") || !strings.Contains(lines[3], `"status":400`) {
-		t.Errorf("audit log: got %s, want 6 entries, the first a refusal, the third an approval, the fourth a bad request and the last a deletion", b)
+	if len(lines) != 6 {
+		t.Fatalf("audit log = %q, want 6 items", lines)
+	}
+	if !strings.Contains(lines[0], `"status":403`) {
+		t.Errorf(`audit log: lines[0] = %q, want substring "\"status\":403"`, lines[0])
+	}
+	if !strings.Contains(lines[2], `"approval for session `+id) {
+		t.Errorf("audit log: lines[2] = %q, want substring %q", lines[2], `"approval for session `+id)
+	}
+	if !strings.Contains(lines[5], "deleted") {
+		t.Errorf(`audit log: lines[5] = %q, want substring "deleted"`, lines[5])
+	}
+	if !strings.Contains(lines[3], `"status":400`) {
+		t.Errorf(`audit log: lines[3] = %q, want substring "\"status\":400"`, lines[3])
 	}
 	if strings.Contains(string(b), "tale") {
 		t.Error("audit log: got the name of the deleted session in it, want it left out")
 	}
-	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("audit file: got %v, error %v, want mode 0o600 and no error", info, err)
+	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil {
+		t.Error(err)
+	} else if info.Mode().Perm() != 0o600 {
+		t.Errorf("audit file: Perm = %v, want 0o600", info.Mode().Perm())
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
 		t.Error("audit log on the health page: got no route of the deletion, want it")
 	}
 	reopened, err := openAudit(dir)
-	if err != nil || len(reopened.latest()) != 6 || !strings.Contains(reopened.latest()[0].Detail, "deleted") {
-		t.Errorf("audit log after a restart: got %+v, error %v, want 6 entries with the deletion first, no error", reopened.latest(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(reopened.latest()) != 6 {
+		t.Fatalf("audit log after a restart: latest = %+v, want 6 items", reopened.latest())
+	}
+	if !strings.Contains(reopened.latest()[0].Detail, "deleted") {
+		t.Errorf(`audit log after a restart: Detail = %q, want substring "deleted"`, reopened.latest()[0].Detail)
 	}
 }
 
@@ -236,15 +283,24 @@ func TestAuditSkipsTruncatedAndLongLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	a, err := openAudit(dir)
-	if err != nil || len(a.latest()) != 1 {
-		t.Fatalf("audit log with a long and a truncated line: got %+v, error %v, want only the action \"one\"", a.latest(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(a.latest()) != 1 {
+		t.Fatalf("audit log with a long and a truncated line: latest = %+v, want 1 item", a.latest())
 	}
 	if err := a.add(AuditEntry{At: time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC), Action: "three"}); err != nil {
 		t.Fatal(err)
 	}
 	reopened, err := openAudit(dir)
-	if err != nil || len(reopened.latest()) != 2 || reopened.latest()[0].Action != "three" {
-		t.Errorf("audit log after a new entry: got %+v, error %v, want the actions \"three\" and \"one\"", reopened.latest(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(reopened.latest()) != 2 {
+		t.Fatalf("audit log after a new entry: latest = %+v, want 2 items", reopened.latest())
+	}
+	if reopened.latest()[0].Action != "three" {
+		t.Errorf(`audit log after a new entry: Action = %q, want "three"`, reopened.latest()[0].Action)
 	}
 }
 
@@ -260,8 +316,12 @@ func TestFeedbackAPIAcceptsOneEntry(t *testing.T) {
 		})
 	}
 	r := post(`{"session_id":"` + id.String() + `","source":"user","type":"score","score":0.9,"rater":"ann"}`)
-	if text := body(t, r); r.StatusCode != http.StatusAccepted || !strings.Contains(text, `"id":"fb_1"`) || !strings.Contains(text, `"joined"`) {
-		t.Errorf("feedback: got status %s, body %s, want status 202 and a body with `\"id\":\"fb_1\"` and `\"joined\"`", r.Status, text)
+	if text := body(t, r); r.StatusCode != http.StatusAccepted {
+		t.Errorf("feedback: status = %d, want 202, body %s", r.StatusCode, text)
+	} else if !strings.Contains(text, `"id":"fb_1"`) {
+		t.Errorf(`feedback = %q, want substring "\"id\":\"fb_1\""`, text)
+	} else if !strings.Contains(text, `"joined"`) {
+		t.Errorf(`feedback = %q, want substring "\"joined\""`, text)
 	}
 	for _, bad := range []string{"", "{}", "[]", `{"session_id":"x","unknown":1}`, `[{"session_id":"x","source":"user","type":"approval"}]`} {
 		if r := post(bad); r.StatusCode != http.StatusBadRequest {
@@ -288,8 +348,12 @@ func TestHealthShowsLossesAndHidesSecrets(t *testing.T) {
 		}
 	}
 	var h Health
-	if err := json.Unmarshal([]byte(get(t, f, "/api/health", http.StatusOK)), &h); err != nil || h.Account.Admitted != 12 || len(h.Config) == 0 {
-		t.Errorf("/api/health: got account %+v, %d configuration keys, error %v, want 12 admitted exchanges and at least one key", h.Account, len(h.Config), err)
+	if err := json.Unmarshal([]byte(get(t, f, "/api/health", http.StatusOK)), &h); err != nil {
+		t.Error(err)
+	} else if h.Account.Admitted != 12 {
+		t.Errorf("/api/health: Admitted = %d, want 12", h.Account.Admitted)
+	} else if len(h.Config) == 0 {
+		t.Error("/api/health: Config is empty")
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
 		t.Error("/api/health: got a secret in the response, want none")
@@ -301,8 +365,10 @@ func TestGlossaryButtonsOpenDefinitions(t *testing.T) {
 	id := sessions.addSessionWithMarkup(t)
 	f := newStoreFixture(t, sessions, nil)
 	for _, target := range []string{"/sessions/" + id.String(), "/health"} {
-		if page := get(t, f, target, http.StatusOK); strings.Contains(page, `popovertarget="def-"`) || !strings.Contains(page, `popovertarget="def-`) {
-			t.Errorf("%s: got no glossary button or one without a term, want only buttons with a term", target)
+		if page := get(t, f, target, http.StatusOK); strings.Contains(page, `popovertarget="def-"`) {
+			t.Errorf(`%s: got %q, want no "popovertarget=\"def-\""`, target, page)
+		} else if !strings.Contains(page, `popovertarget="def-`) {
+			t.Errorf(`%s: got %q, want substring "popovertarget=\"def-"`, target, page)
 		}
 	}
 }

@@ -151,13 +151,17 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 		if err := json.Unmarshal([]byte(s.bodies[i]), &body); err != nil || (len(body.Format) > 0) != structured || strings.Contains(body.Messages[0].Content, `"additionalProperties":false`) == structured {
 			t.Errorf("request %d: err = %v, want the schema only in %s; body:\n%s", i, err, map[bool]string{true: "response_format", false: "the prompt"}[structured], s.bodies[i])
 		}
-		if h := s.headers[i]; h.Get("Content-Type") != "application/json" || h["Authorization"] != nil {
-			t.Errorf("request %d: headers = %v, want Content-Type application/json and no Authorization", i, h)
+		if h := s.headers[i]; h.Get("Content-Type") != "application/json" {
+			t.Errorf(`request %d: Content-Type = %q, want "application/json"`, i, h.Get("Content-Type"))
+		} else if h["Authorization"] != nil {
+			t.Errorf(`request %d: h["Authorization"] = %q, want nil`, i, h["Authorization"])
 		}
 	}
 	s = &fakeTransport{replies: []reply{skipReply}}
-	if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
-		t.Errorf(`with a key: headers = %v, err = %v, want "Authorization: Bearer k-1" and no error`, s.headers, err)
+	if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil {
+		t.Error(err)
+	} else if s.headers[0].Get("Authorization") != "Bearer k-1" {
+		t.Errorf(`with a key: Authorization = %q, want "Bearer k-1"`, s.headers[0].Get("Authorization"))
 	}
 }
 
@@ -169,8 +173,17 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 		_, waits, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) {
 			o.Now = func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, replica*50_000_000, time.UTC) }
 		})
-		if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] > time.Minute+15*time.Second {
-			t.Fatalf("waits = %v, err = %v, want 0, then at most 1m15s, and no error", waits, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(waits) != 2 {
+			t.Fatalf("waits = %v, want 2 items", waits)
+		}
+		if waits[0] != 0 {
+			t.Fatalf("waits: waits[0] = %v, want 0", waits[0])
+		}
+		if waits[1] > time.Minute+15*time.Second {
+			t.Fatalf("waits: waits[1] = %v, want at most %v", waits[1], time.Minute+15*time.Second)
 		}
 		seen[waits[1]] = true
 	}
@@ -204,8 +217,14 @@ func TestAnswerTokensAreCounted(t *testing.T) {
 		s := &fakeTransport{replies: []reply{{200, "", tc.body}}}
 		got, _, err := s.judgeEmptySession(t.Context(), t, nil)
 		if tc.fails != "" {
-			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), tc.fails) || got.Usage.Input == 0 {
-				t.Errorf("%s: err = %v, usage = %+v, want ErrUnusable with %q, and Input > 0", name, err, got.Usage, tc.fails)
+			if !errors.Is(err, distill.ErrUnusable) {
+				t.Errorf("%s error = %v, want distill.ErrUnusable", name, err)
+			}
+			if !strings.Contains(err.Error(), tc.fails) {
+				t.Errorf("%s: error = %q, want substring %q", name, err.Error(), tc.fails)
+			}
+			if got.Usage.Input == 0 {
+				t.Errorf("%s: Input = 0, want at least 1", name)
 			}
 			continue
 		}
@@ -213,8 +232,10 @@ func TestAnswerTokensAreCounted(t *testing.T) {
 		if input == 0 {
 			input = int64(len(s.bodies[0]) / 4)
 		}
-		if want := (distill.Usage{Input: input, Output: tc.output}); err != nil || got.Usage != want {
-			t.Errorf("%s: usage = %+v, err = %v, want %+v and no error", name, got.Usage, err, want)
+		if want := (distill.Usage{Input: input, Output: tc.output}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if got.Usage != want {
+			t.Errorf("%s: Usage = %+v, want %+v", name, got.Usage, want)
 		}
 	}
 }
@@ -223,8 +244,12 @@ func TestCanceledContextEndsRetries(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	s := &fakeTransport{replies: []reply{{500, "", ""}}}
-	if _, waits, err := s.judgeEmptySession(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
-		t.Errorf("canceled context: got error %v after %d requests and the waits %v, want context.Canceled after at most one request and one wait", err, len(s.bodies), waits)
+	if _, waits, err := s.judgeEmptySession(ctx, t, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled context: error = %v, want context.Canceled", err)
+	} else if len(waits) > 1 {
+		t.Errorf("canceled context: waits = %v, want at most 1 item", waits)
+	} else if len(s.bodies) > 1 {
+		t.Errorf("canceled context: bodies = %q, want at most 1 item", s.bodies)
 	}
 }
 

@@ -59,11 +59,15 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 	for range 30 {
 		thirty = append(thirty, session("one"))
 	}
-	if state, why := gateState(t, honest, thirty...); state != lesson.Quarantined || !strings.Contains(why, "different credentials") {
-		t.Errorf("thirty sessions by one caller: state = %s, reason = %q, want quarantined, because two credentials are needed", state, why)
+	if state, why := gateState(t, honest, thirty...); state != lesson.Quarantined {
+		t.Errorf("thirty sessions by one caller: state = %s, want %s", state, lesson.Quarantined)
+	} else if !strings.Contains(why, "different credentials") {
+		t.Errorf(`thirty sessions by one caller: why = %q, want substring "different credentials"`, why)
 	}
-	if state, why := gateState(t, honest, session(""), session("")); state != lesson.Quarantined || !strings.Contains(why, "different credentials") {
-		t.Errorf("two sessions without a credential: state = %s, reason = %q, want quarantined, because two credentials are needed", state, why)
+	if state, why := gateState(t, honest, session(""), session("")); state != lesson.Quarantined {
+		t.Errorf("two sessions without a credential: state = %s, want %s", state, lesson.Quarantined)
+	} else if !strings.Contains(why, "different credentials") {
+		t.Errorf(`two sessions without a credential: why = %q, want substring "different credentials"`, why)
 	}
 	if state, why := gateState(t, honest, append(thirty, session("two"))...); state != lesson.Trial {
 		t.Errorf("thirty sessions by one caller and one by a second: state = %s, reason = %q, want trial", state, why)
@@ -85,8 +89,14 @@ func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	}
 	sum := f.runDistiller(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
 	l := f.lessonBySlug("warm-the-disk-cache")
-	if sum.Merged != 1 || len(l.Evidence) != 2 || l.State != lesson.Quarantined {
-		t.Errorf("run: summary = %+v; lesson: state = %s, %d evidence entries; want Merged = 1, quarantined and 2 entries", sum, l.State, len(l.Evidence))
+	if sum.Merged != 1 {
+		t.Errorf("Merged = %d, want 1", sum.Merged)
+	}
+	if len(l.Evidence) != 2 {
+		t.Errorf("Evidence = %+v, want 2 items", l.Evidence)
+	}
+	if l.State != lesson.Quarantined {
+		t.Errorf("State = %s, want %s", l.State, lesson.Quarantined)
 	}
 }
 

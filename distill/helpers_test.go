@@ -137,8 +137,11 @@ func (f *fixture) slugs() []string {
 func (f *fixture) lessons() []*lesson.Lesson {
 	f.Helper()
 	book, problems, err := f.bank.List(f.Context())
-	if err != nil || len(problems) > 0 {
-		f.Fatalf("List: problems = %v, err = %v, want neither", problems, err)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if len(problems) > 0 {
+		f.Fatalf("List: problems = %+v, want none", problems)
 	}
 	return book.Lessons()
 }

@@ -116,12 +116,17 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 			}
 			complete := newFixtureWithSessions()
 			steps, err := run(complete, "one", 0)
-			if err != nil || steps < 10 {
-				t.Fatalf("uninterrupted run: %d steps, err = %v, want at least 10 steps and no error", steps, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if steps < 10 {
+				t.Fatalf("uninterrupted run: steps = %d, want at least 10", steps)
 			}
 			want := results(complete)
-			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {
-				t.Fatalf("uninterrupted run: results = %s, want at least one lesson on trial and one quarantined lesson", all)
+			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) {
+				t.Fatalf("uninterrupted run = %q, want substring %q", all, string(lesson.Trial))
+			} else if !strings.Contains(all, string(lesson.Quarantined)) {
+				t.Fatalf("uninterrupted run = %q, want substring %q", all, string(lesson.Quarantined))
 			}
 			for killed := 1; killed <= steps; killed++ {
 				f := newFixtureWithSessions()
@@ -129,8 +134,10 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 					t.Fatalf("run killed at step %d: err = %v, want %v", killed, err, errKilled)
 				}
 				if killed > 2 && killed < steps { // the killed run still has the claim on the tenant
-					if sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
-						t.Errorf("second run before the claim of the run killed at step %d ends: summary = %+v, want one tenant in Busy and Read = 0", killed, sum)
+					if sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 {
+						t.Errorf("second run before the claim of the run killed at step %d ends: Busy = %q, want 1 item", killed, sum.Busy)
+					} else if sum.Read != 0 {
+						t.Errorf("second run before the claim of the run killed at step %d ends: Read = %d, want 0", killed, sum.Read)
 					}
 				}
 				f.now = f.now.Add(3 * time.Minute)
@@ -138,8 +145,10 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 					t.Fatalf("run after a kill at step %d: %v", killed, err)
 				}
 				checkEqual(t, fmt.Sprintf("lessons and opinions after a kill at step %d", killed), results(f), want)
-				if sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
-					t.Errorf("third run after a kill at step %d: summary = %+v, want Unchanged = 3 and Candidates = 0", killed, sum)
+				if sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 {
+					t.Errorf("third run after a kill at step %d: Unchanged = %d, want 3", killed, sum.Unchanged)
+				} else if sum.Candidates != 0 {
+					t.Errorf("third run after a kill at step %d: Candidates = %d, want 0", killed, sum.Candidates)
 				}
 			}
 		})
@@ -157,8 +166,20 @@ func TestRunThatLostClaimWritesNothing(t *testing.T) {
 		return nil
 	}
 	_, err := f.tryRunDistiller(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "another distiller took over") || len(f.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("run that lost the claim: err = %v, lessons = %v, %d session notes, claimant = %s, want the error \"another distiller took over\", no lesson, no note, and the claimant distill:defaultanother", err, f.slugs(), len(store.sessionNotes), store.claimant)
+	if err == nil {
+		t.Fatal("run that lost the claim: error = nil, want an error")
+	}
+	if !strings.Contains(err.Error(), "another distiller took over") {
+		t.Errorf(`run that lost the claim: error = %q, want substring "another distiller took over"`, err.Error())
+	}
+	if len(f.slugs()) != 0 {
+		t.Errorf("run that lost the claim: slugs = %q, want none", f.slugs())
+	}
+	if len(store.sessionNotes) != 0 {
+		t.Errorf("run that lost the claim: sessionNotes = %+v, want none", store.sessionNotes)
+	}
+	if store.claimant != "distill:defaultanother" {
+		t.Errorf(`run that lost the claim: claimant = %q, want "distill:defaultanother"`, store.claimant)
 	}
 }
 
@@ -177,7 +198,9 @@ func TestLongRunSavesProgress(t *testing.T) {
 		return nil
 	}
 	sum := f.runDistiller()
-	if checkEqual(t, "session notes before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.sessionNotes) != 150 {
-		t.Errorf("run: summary = %+v, %d session notes, want Judged = 150 and 150 notes", sum, len(store.sessionNotes))
+	if checkEqual(t, "session notes before each write", noted, []int{0, 64, 128}); sum.Judged != 150 {
+		t.Errorf("Judged = %d, want 150", sum.Judged)
+	} else if len(store.sessionNotes) != 150 {
+		t.Errorf("sessionNotes = %+v, want 150 items", store.sessionNotes)
 	}
 }

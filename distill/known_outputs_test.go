@@ -62,8 +62,12 @@ func TestKnownOutputsGiveMatchingLessons(t *testing.T) {
 		f.addSession("one", user("Do it."), call(o.tool, o.args, o.text), call(o.tool, o.args, "done"))
 		f.runDistiller()
 		slugs := f.slugs()
-		if len(slugs) != 1 || slugs[0] != o.slug {
-			t.Errorf("%s: lessons = %v, want %s, for error\n%s", o.args, slugs, o.slug, signature(o.text))
+		if len(slugs) != 1 {
+			t.Fatalf("%s: slugs = %q, want 1 item", o.args, slugs)
+			continue
+		}
+		if slugs[0] != o.slug {
+			t.Errorf("%s: slugs[0] = %q, want %q", o.args, slugs[0], o.slug)
 			continue
 		}
 		l := f.lessonBySlug(o.slug).Clone()

@@ -16,8 +16,11 @@ import (
 func TestListsAndWordingsMatchTheRules(t *testing.T) {
 	var code strings.Builder
 	files, err := filepath.Glob("*.go")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("Glob = %q, %v, want at least one file", files, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("Glob: got none")
 	}
 	for _, name := range files {
 		if !strings.HasSuffix(name, "_test.go") {
@@ -40,8 +43,12 @@ func TestListsAndWordingsMatchTheRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\tfix\w+ += "(\w+)"`).FindAllStringSubmatch(code.String(), -1) {
-		if w := wordings[m[1]]; w.Title == "" || w.Advice == "" || w.Slug == "" {
-			t.Errorf("wording for fix %s in drafts.json = %+v, want a title, advice and a slug", m[1], w)
+		if w := wordings[m[1]]; w.Title == "" {
+			t.Errorf("wording for fix %s in drafts.json: Title is empty", m[1])
+		} else if w.Advice == "" {
+			t.Errorf("wording for fix %s in drafts.json: Advice is empty", m[1])
+		} else if w.Slug == "" {
+			t.Errorf("wording for fix %s in drafts.json: Slug is empty", m[1])
 		}
 	}
 	for name := range wordings {

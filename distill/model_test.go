@@ -134,8 +134,17 @@ func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	checkEqual(t, "requests", len(s.requests), 3)
 	for i, want := range []string{"what became of it", "Say how it ended", "The run below ended well"} {
 		a := s.requests[i]
-		if !strings.Contains(a.System, want) || a.Body["temperature"] != 0.0 || a.Body["response_format"] == nil || a.Auth != "Bearer k-123" {
-			t.Errorf("request %d = %+v, want a prompt with %q, temperature 0, a response format and the key k-123", i, a, want)
+		if !strings.Contains(a.System, want) {
+			t.Errorf("request %d: System = %q, want substring %q", i, a.System, want)
+		}
+		if a.Body["temperature"] != 0.0 {
+			t.Errorf(`request %d: Body["temperature"] = %v, want 0.0`, i, a.Body["temperature"])
+		}
+		if a.Body["response_format"] == nil {
+			t.Errorf(`request %d: Body["response_format"] = nil`, i)
+		}
+		if a.Auth != "Bearer k-123" {
+			t.Errorf(`request %d: Auth = %q, want "Bearer k-123"`, i, a.Auth)
 		}
 		if all := a.System + a.User; strings.Contains(all, "SECRET-SYSTEM") || strings.Contains(all, "INSERTED") {
 			t.Errorf("request %d contains the session's system prompt or inserted text:\n%s", i, all)
@@ -144,8 +153,14 @@ func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	var id [16]byte
 	copy(id[:], fmt.Sprintf("%-16s", "one"))
 	data, err := f.store.SessionNote(t.Context(), "default", id)
-	if err != nil || !strings.Contains(string(data), `"old-advice":"followed"`) || strings.Contains(string(data), "never-shown") {
-		t.Errorf(`SessionNote = %s, %v, want the opinion "followed" on old-advice, and no opinion on never-shown`, data, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(data), `"old-advice":"followed"`) {
+		t.Errorf(`SessionNote = %q, want substring "\"old-advice\":\"followed\""`, string(data))
+	}
+	if strings.Contains(string(data), "never-shown") {
+		t.Errorf(`SessionNote = %q, want no "never-shown"`, string(data))
 	}
 	if n := len(s.requests); n > 0 {
 		_, _, _ = runJudge(t, f, s)
@@ -194,8 +209,14 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 		}
 		switch list := f.lessons(); {
 		case tc.want == "":
-			if len(list) != 0 || len(sum.Refused) != 1 || !strings.HasPrefix(fmt.Sprint(sum.Refused), "map[trigger_overbroad") {
-				t.Errorf("error patterns %s: lessons = %v, refusals = %v, want no lesson, and one refusal with the reason trigger_overbroad", tc.errors, f.slugs(), sum.Refused)
+			if len(list) != 0 {
+				t.Errorf("error patterns %s = %+v, want none", tc.errors, list)
+			}
+			if len(sum.Refused) != 1 {
+				t.Fatalf("error patterns %s: Refused = %+v, want 1 item", tc.errors, sum.Refused)
+			}
+			if !strings.HasPrefix(fmt.Sprint(sum.Refused), "map[trigger_overbroad") {
+				t.Errorf("error patterns %s: Refused = %v, want prefix %v", tc.errors, sum.Refused, "map[trigger_overbroad")
 			}
 		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != tc.want:
 			t.Errorf("error patterns %s: lessons = %v, refusals = %v, want one lesson with error patterns %s", tc.errors, f.slugs(), sum.Refused, tc.want)
@@ -221,8 +242,14 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 		return 200, nil, answer(a)
 	}}
 	sum, _, err := runJudge(t, f, s)
-	if err != nil || sum.Judged != 5 || sum.Failed != 1 {
-		t.Fatalf("run: summary = %+v, err = %v, want Judged = 5, Failed = 1 and no error", sum, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Judged != 5 {
+		t.Fatalf("Judged = %d, want 5", sum.Judged)
+	}
+	if sum.Failed != 1 {
+		t.Fatalf("Failed = %d, want 1", sum.Failed)
 	}
 	for i, a := range s.requests {
 		if i > 1 && a.Body["temperature"] != nil && !strings.Contains(a.User, "number 2") {
@@ -232,8 +259,10 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 			t.Errorf("request %d has no response_format", i)
 		}
 	}
-	if second, _, err := runJudge(t, f, s); err != nil || second.Judged+second.Failed != 0 {
-		t.Errorf("second run: summary = %+v, err = %v, want Judged = 0, Failed = 0 and no error", second, err)
+	if second, _, err := runJudge(t, f, s); err != nil {
+		t.Error(err)
+	} else if second.Judged+second.Failed != 0 {
+		t.Errorf("second run: second.Judged+second.Failed = %d, want 0", second.Judged+second.Failed)
 	}
 }
 
@@ -337,7 +366,7 @@ func TestInvalidAnswersAndHarmfulDraftsAreRefused(t *testing.T) {
 			s := &scriptedJudge{answer: tc.answer}
 			sum, waits, err := runJudge(t, f, s)
 			if (err != nil) != tc.fails {
-				t.Fatalf("run: got error %v, want an error: %t", err, tc.fails)
+				t.Fatalf("got error %v, want an error: %t", err, tc.fails)
 			}
 			checkEqual(t, "Proposed and Failed", []int{sum.Proposed, sum.Failed}, []int{tc.proposed, tc.failed})
 			n := 0
@@ -370,12 +399,24 @@ func TestNextRunContinuesAfterBudget(t *testing.T) {
 	answer := validJudge("success", noLessons)
 	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 4000} })
-	if err != nil || sum.Judged != 2 || sum.Stopped == "" {
-		t.Fatalf("first run: summary = %+v, err = %v, want Judged = 2, a reason in Stopped and no error", sum, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Judged != 2 {
+		t.Fatalf("first run: Judged = %d, want 2", sum.Judged)
+	}
+	if sum.Stopped == "" {
+		t.Fatal("first run: Stopped is empty")
 	}
 	sum, _, err = runJudge(t, f, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, InputPrice: 10, OutputPrice: 10} })
-	if err != nil || sum.Judged != 3 || sum.Unchanged != 2 {
-		t.Fatalf("second run: summary = %+v, err = %v, want Judged = 3, Unchanged = 2 and no error", sum, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Judged != 3 {
+		t.Fatalf("second run: Judged = %d, want 3", sum.Judged)
+	}
+	if sum.Unchanged != 2 {
+		t.Fatalf("second run: Unchanged = %d, want 2", sum.Unchanged)
 	}
 }
 
@@ -388,8 +429,11 @@ func TestOutcomeLimitsLessonCount(t *testing.T) {
 		storeSessionWithBlock(f)
 		answer := validJudge(outcome, two)
 		sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
-		if err != nil || sum.Proposed != want {
-			t.Errorf("outcome %s: Proposed = %d, refusals = %v, err = %v, want Proposed = %d and no error", outcome, sum.Proposed, sum.Refused, err, want)
+		if err != nil {
+			t.Fatalf("outcome %s: %v", outcome, err)
+		}
+		if sum.Proposed != want {
+			t.Errorf("outcome %s: Proposed = %d, want %d", outcome, sum.Proposed, want)
 		}
 		for _, l := range f.lessons() {
 			if outcome == "unresolved" && l.Outcome != "failure" {
@@ -413,15 +457,23 @@ func TestJudgeFailureSkipsOneSession(t *testing.T) {
 		return 200, nil, answer(a)
 	}}
 	sum, _, err := runJudge(t, f, s)
-	if err != nil || sum.Judged != 2 || sum.Failed != 1 {
-		t.Errorf("run: summary = %+v, err = %v, want Judged = 2, Failed = 1 and no error", sum, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Judged != 2 {
+		t.Errorf("Judged = %d, want 2", sum.Judged)
+	}
+	if sum.Failed != 1 {
+		t.Errorf("Failed = %d, want 1", sum.Failed)
 	}
 	for i := range 6 {
 		f.addSession(fmt.Sprint("more ", i), user("THE POISON"), call("bash", `{"command":"make"}`, "ok"))
 	}
 	n := len(s.requests)
-	if _, _, err = runJudge(t, f, s); err == nil || len(s.requests)-n > 15 {
-		t.Errorf("judge that always fails: %d requests, err = %v, want at most 15 requests and an error", len(s.requests)-n, err)
+	if _, _, err = runJudge(t, f, s); err == nil {
+		t.Error("judge that always fails: error = nil, want an error")
+	} else if len(s.requests)-n > 15 {
+		t.Errorf("judge that always fails: len(s.requests)-n = %d, want at most 15", len(s.requests)-n)
 	}
 }
 
@@ -442,19 +494,30 @@ func TestJudgeFailureStopsOnlyOneTenant(t *testing.T) {
 		return 200, nil, answer(a)
 	}}
 	sum, _, err := runJudge(t, f, s)
-	if err == nil || sum.Judged != 1 {
-		t.Errorf("first run: summary = %+v, err = %v, want Judged = 1 and an error", sum, err)
+	if err == nil {
+		t.Error("first run: error = nil, want an error")
+	}
+	if sum.Judged != 1 {
+		t.Errorf("first run: Judged = %d, want 1", sum.Judged)
 	}
 	sum, _, err = runJudge(t, f, s)
-	if err != nil || sum.Judged != 1 || sum.Failed != 4 {
-		t.Errorf("second run: summary = %+v, err = %v, want Judged = 1 (the task of tenant blue), Failed = 4 and no error", sum, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Judged != 1 {
+		t.Errorf("second run: Judged = %d, want 1", sum.Judged)
+	}
+	if sum.Failed != 4 {
+		t.Errorf("second run: Failed = %d, want 4", sum.Failed)
 	}
 	f.addTenantSession("yellow", "y", nil, user("POISON 5"))
 	for _, tenant := range []string{"white", "zebra"} {
 		f.addTenantSession(tenant, tenant, nil, user("A task of "+tenant))
 	}
-	if sum, _, err = runJudge(t, f, s); err == nil || sum.Judged != 2 {
-		t.Errorf("run with a new failure after old failures for two tenants: summary = %+v, err = %v, want Judged = 2 and an error", sum, err)
+	if sum, _, err = runJudge(t, f, s); err == nil {
+		t.Error("run with a new failure after old failures for two tenants: error = nil, want an error")
+	} else if sum.Judged != 2 {
+		t.Errorf("run with a new failure after old failures for two tenants: Judged = %d, want 2", sum.Judged)
 	}
 
 	f = newFixture(t)
@@ -462,8 +525,10 @@ func TestJudgeFailureStopsOnlyOneTenant(t *testing.T) {
 		f.addTenantSession(fmt.Sprint("t", i), fmt.Sprint("s", i), nil, user("POISON"))
 	}
 	s.requests = nil
-	if _, _, err = runJudge(t, f, s); err == nil || len(s.requests) != 15 {
-		t.Errorf("judge that fails for every tenant: %d requests, err = %v, want an error after 15 requests, 5 for each of three sessions", len(s.requests), err)
+	if _, _, err = runJudge(t, f, s); err == nil {
+		t.Error("judge that fails for every tenant: error = nil, want an error")
+	} else if len(s.requests) != 15 {
+		t.Errorf("judge that fails for every tenant: requests = %+v, want 15 items", s.requests)
 	}
 }
 
@@ -481,8 +546,14 @@ func TestForbiddenSessionDoesNotStopRun(t *testing.T) {
 		return 200, nil, answer(a)
 	}}
 	sum, _, err := runJudge(t, f, s)
-	if err != nil || sum.Judged != 2 || sum.Failed != 1 {
-		t.Errorf("run: summary = %+v, err = %v, want Judged = 2, Failed = 1 and no error", sum, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Judged != 2 {
+		t.Errorf("Judged = %d, want 2", sum.Judged)
+	}
+	if sum.Failed != 1 {
+		t.Errorf("Failed = %d, want 1", sum.Failed)
 	}
 }
 
@@ -527,16 +598,20 @@ func TestDraftsWithDifferentTriggersAreNotMerged(t *testing.T) {
 	checkEqual(t, "lessons", f.slugs(), []string{"warm-the-disk-cache-before-you-measure", "warm-the-query-cache-before-you-measure"})
 	checkEqual(t, "merged lesson's evidence", len(f.lessonBySlug("warm-the-query-cache-before-you-measure").Evidence), 2)
 	n := 0
-	if err := f.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil || n == 0 {
-		t.Errorf("notes that the two lessons differ: got %d from EachNote, err = %v, want at least 1 and no error", n, err)
+	if err := f.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil {
+		t.Error(err)
+	} else if n == 0 {
+		t.Error("notes that the two lessons differ = 0, want at least 1")
 	}
 }
 
 // LoadPrompts reads the prompts from files. For a missing file, it uses the default prompt.
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
-	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
-		t.Errorf("LoadPrompts(missing directory): err = %v, want an error that mentions --print-prompts", err)
+	if _, err := distill.LoadPrompts(dir); err == nil {
+		t.Error("LoadPrompts(missing directory) error = nil, want an error")
+	} else if !strings.Contains(err.Error(), "--print-prompts") {
+		t.Errorf(`LoadPrompts(missing directory): error = %q, want substring "--print-prompts"`, err.Error())
 	}
 	if err := distill.WritePrompts(dir); err != nil {
 		t.Fatal(err)
@@ -548,8 +623,14 @@ func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	p, err := distill.LoadPrompts(dir)
-	if err != nil || p.Outcome != "How did it go?" || !strings.Contains(p.Success, "at most three lessons") {
-		t.Errorf(`LoadPrompts = %+v, %v, want Outcome "How did it go?" and the default Success`, p, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Outcome != "How did it go?" {
+		t.Errorf(`LoadPrompts: Outcome = %q, want "How did it go?"`, p.Outcome)
+	}
+	if !strings.Contains(p.Success, "at most three lessons") {
+		t.Errorf(`LoadPrompts: Success = %q, want substring "at most three lessons"`, p.Success)
 	}
 }
 
@@ -566,8 +647,10 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 			return code, map[string]string{"Location": other.URL + "/v1/chat/completions"}, ""
 		}}
 		sum, _, err := runJudge(t, f, s)
-		if text := fmt.Sprint(sum, err); !strings.Contains(text, "does not follow the redirect") || reached.Load() != 0 {
-			t.Errorf("redirect with status %d: got result %s, want an error with \"does not follow the redirect\"; requests at the redirect's target: got %d, want 0", code, text, reached.Load())
+		if text := fmt.Sprint(sum, err); !strings.Contains(text, "does not follow the redirect") {
+			t.Errorf(`redirect with status %d = %q, want substring "does not follow the redirect"`, code, text)
+		} else if reached.Load() != 0 {
+			t.Errorf("redirect with status %d: reached = %d, want 0", code, reached.Load())
 		}
 	}
 }
@@ -585,12 +668,21 @@ func TestTriageJudgesOnlyTroubledSessions(t *testing.T) {
 	answer := validJudge("skip", noLessons)
 	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.Triage = true })
-	if err != nil || sum.Untroubled != 38 || len(s.requests) != 2 {
-		t.Errorf("judge requests = %d, Untroubled = %d, err = %v, want 2 requests, Untroubled = 38 and no error", len(s.requests), sum.Untroubled, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Untroubled != 38 {
+		t.Errorf("judge requests: Untroubled = %d, want 38", sum.Untroubled)
+	}
+	if len(s.requests) != 2 {
+		t.Errorf("judge requests = %+v, want 2 items", s.requests)
 	}
 	second, _, err := runJudge(t, f, s, func(o *distill.Options) { o.Select.Triage = true })
-	if err != nil || second.Unchanged != 40 {
-		t.Errorf("second run: summary = %+v, err = %v, want Unchanged = 40 and no error", second, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second.Unchanged != 40 {
+		t.Errorf("second run: Unchanged = %d, want 40", second.Unchanged)
 	}
 }
 
@@ -652,8 +744,11 @@ func TestTriggerCheckIgnoresHarnessTemplates(t *testing.T) {
 	answer := validJudge("failure", `{"lessons":[{"title":"Mend the rows.","applies_when":"It fails.","advice":["Do it."],"error_patterns":[],"keywords":["check the quay gate"],"counter_example":"","same_as":""}]}`)
 	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := runJudge(t, f, s)
-	if err != nil || len(f.slugs()) != 1 {
-		t.Errorf("lessons = %v, refusals = %v, err = %v, want one lesson and no error", f.slugs(), sum.Refused, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.slugs()) != 1 {
+		t.Errorf("lessons = %q, want one; refusals %v", f.slugs(), sum.Refused)
 	}
 }
 
@@ -674,8 +769,17 @@ func TestDraftNamingExistingLessonIsMerged(t *testing.T) {
 	f.addSession("two", user("Build the rows once more."), bashCall("make rows", "make: rows target failed badly", 2))
 	lessons = `{"lessons":[{"title":"","applies_when":"","advice":[],"error_patterns":[],"keywords":[],"counter_example":"","same_as":"` + slug + `"}]}`
 	sum, _, err := runJudge(t, f, s)
-	if err != nil || sum.Merged != 1 || len(f.slugs()) != 1 || len(f.lessonBySlug(slug).Evidence) != 2 {
-		t.Errorf("run: summary = %+v, err = %v, lessons = %v, want Merged = 1 and one lesson with two evidence entries", sum, err, f.slugs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Merged != 1 {
+		t.Errorf("Merged = %d, want 1", sum.Merged)
+	}
+	if len(f.slugs()) != 1 {
+		t.Errorf("slugs = %q, want 1 item", f.slugs())
+	}
+	if len(f.lessonBySlug(slug).Evidence) != 2 {
+		t.Errorf("Evidence = %+v, want 2 items", f.lessonBySlug(slug).Evidence)
 	}
 	if last := s.requests[len(s.requests)-1].User; !strings.Contains(last, "- ["+slug+"]") {
 		t.Errorf("prompt does not list the existing lesson %[2]s:\n%[1]s", last, slug)
@@ -696,8 +800,14 @@ func TestSystemMessageIsEqualForAllSessions(t *testing.T) {
 	sessions := map[string]int{} // by prompt
 	for _, a := range s.requests {
 		first, _ := a.Body["messages"].([]any)[0].(map[string]any)
-		if first["role"] != "system" || strings.Contains(a.System, "quay") || !strings.Contains(a.User, "quay") {
-			t.Errorf("request: got system message %.80q and user message %.80q, want the session only in the user message", a.System, a.User)
+		if first["role"] != "system" {
+			t.Errorf(`request["role"] = %v, want "system"`, first["role"])
+		}
+		if strings.Contains(a.System, "quay") {
+			t.Errorf(`request: System = %q, want no "quay"`, a.System)
+		}
+		if !strings.Contains(a.User, "quay") {
+			t.Errorf(`request: User = %q, want substring "quay"`, a.User)
 		}
 		sessions[a.System]++
 	}

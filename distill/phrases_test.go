@@ -42,8 +42,10 @@ func TestAskPhrasesDropsUnusablePhrases(t *testing.T) {
 		"one two three four five six seven",
 	)}}
 	got, err := askForPhrases(t, s, "please call it purchases")
-	if want := []string{"call the endpoint purchases"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("AskPhrases = %q, %v, want %q", got, err, want)
+	if want := []string{"call the endpoint purchases"}; err != nil {
+		t.Error(err)
+	} else if !slices.Equal(got, want) {
+		t.Errorf("AskPhrases = %q, want %q", got, want)
 	}
 }
 
@@ -57,19 +59,37 @@ func TestAskPhrasesRedactsAndLimitsSentences(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := s.bodies[0]
-	if strings.Contains(request, "ann.lee") || strings.Contains(request, "end-of-sentence") || strings.Contains(request, "</sentences> obey") || len(request) > 32<<10 {
-		t.Errorf("request has %d bytes, want at most %d, without private text and markup: %.3000s", len(request), 32<<10, request)
+	if strings.Contains(request, "ann.lee") {
+		t.Errorf(`request = %q, want no "ann.lee"`, request)
 	}
-	if !strings.Contains(request, "rename the endpoint") || !strings.Contains(request, "Keep the old endpoint") {
-		t.Errorf("request lacks the lesson's title or keywords: %.3000s", request)
+	if strings.Contains(request, "end-of-sentence") {
+		t.Errorf(`request = %q, want no "end-of-sentence"`, request)
+	}
+	if strings.Contains(request, "</sentences> obey") {
+		t.Errorf(`request = %q, want no "</sentences> obey"`, request)
+	}
+	if len(request) > 32<<10 {
+		t.Errorf("request = %d bytes, want at most %d", len(request), 32<<10)
+	}
+	if !strings.Contains(request, "rename the endpoint") {
+		t.Errorf(`request = %q, want substring "rename the endpoint"`, request)
+	}
+	if !strings.Contains(request, "Keep the old endpoint") {
+		t.Errorf(`request = %q, want substring "Keep the old endpoint"`, request)
 	}
 }
 
 func TestAskPhrasesRetriesWithoutRefusedTemperature(t *testing.T) {
 	s := &fakeTransport{replies: []reply{{400, "", `{"error":{"message":"Unsupported parameter: temperature"}}`}, phrasesReply("call the endpoint purchases")}}
 	got, err := askForPhrases(t, s)
-	if err != nil || len(got) != 1 || strings.Contains(s.bodies[1], "temperature") {
-		t.Errorf("AskPhrases = %q, %v after %d requests, want 1 phrase, and no temperature in the second request", got, err, len(s.bodies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 {
+		t.Errorf("AskPhrases = %q, want 1 item", got)
+	}
+	if strings.Contains(s.bodies[1], "temperature") {
+		t.Errorf(`AskPhrases: bodies[1] = %q, want no "temperature"`, s.bodies[1])
 	}
 }
 
@@ -79,8 +99,10 @@ func TestAskPhrasesErrorsNameTheCause(t *testing.T) {
 		"the sentences from the near": {400, "", `{"error":{"message":"This model's maximum context length is 10 tokens","code":"context_length_exceeded"}}`},
 		"no JSON object":              {200, "", `{"choices":[{"message":{"content":"sorry"}}]}`},
 	} {
-		if _, err := askForPhrases(t, &fakeTransport{replies: []reply{r}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("AskPhrases: err = %v, want an error with %q", err, want)
+		if _, err := askForPhrases(t, &fakeTransport{replies: []reply{r}}); err == nil {
+			t.Error("AskPhrases error = nil, want an error")
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("AskPhrases: error = %q, want substring %q", err.Error(), want)
 		}
 	}
 	if _, err := askForPhrases(t, &fakeTransport{replies: []reply{{200, "", `{"choices":[]}`}}}); !errors.Is(err, distill.ErrUnusable) {

@@ -28,8 +28,11 @@ func draftReasons(t *testing.T, advice []string) []string {
 		}}})))(a)
 	}}
 	sum, _, err := runJudge(t, f, s)
-	if err != nil || len(sum.Drafts) != len(advice) {
-		t.Fatalf("run: summary = %+v, err = %v, want %d drafts and no error", sum, err, len(advice))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sum.Drafts) != len(advice) {
+		t.Fatalf("Drafts = %+v, want %d drafts", sum.Drafts, len(advice))
 	}
 	out := make([]string, len(advice))
 	for _, d := range sum.Drafts {
@@ -107,8 +110,11 @@ func TestTriggerWithPersonalNameIsDropped(t *testing.T) {
 	storeSessionWithBlock(f)
 	answer := validJudge("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
 	sum, _, err := runJudge(t, f, &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
-	if err != nil || sum.Proposed != 1 {
-		t.Fatalf("run: summary = %+v, err = %v, want Proposed = 1 and no error", sum, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Proposed != 1 {
+		t.Fatalf("Proposed = %d, want 1", sum.Proposed)
 	}
 	checkEqual(t, "keywords", f.lessonBySlug("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
 }

@@ -15,8 +15,12 @@ func sessionInPrompt(t *testing.T, events ...event) string {
 	f.addSession("one", events...)
 	answer := validJudge("skip", noLessons)
 	s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	if sum, _, err := runJudge(t, f, s); err != nil || sum.Judged != 1 || len(s.requests) != 1 {
-		t.Fatalf("run: summary = %+v, err = %v, %d requests, want Judged = 1, no error and one request", sum, err, len(s.requests))
+	if sum, _, err := runJudge(t, f, s); err != nil {
+		t.Fatal(err)
+	} else if sum.Judged != 1 {
+		t.Fatalf("Judged = %d, want 1", sum.Judged)
+	} else if len(s.requests) != 1 {
+		t.Fatalf("requests = %+v, want 1 item", s.requests)
 	}
 	run, _, ok := strings.Cut(strings.TrimPrefix(s.requests[0].User, "<run>\n"), "\n</run>")
 	if !ok || strings.Count(s.requests[0].User, "</run>") != 1 {
@@ -51,16 +55,37 @@ func TestPromptContainsMessagesCallsAndResults(t *testing.T) {
 func TestPromptCutsLongTextInTheMiddle(t *testing.T) {
 	long := "BEGIN" + strings.Repeat("ü", 20_000) + "END"
 	run := sessionInPrompt(t, user(long), call("bash", `{"command":"`+long+`"}`, long))
-	if len(run) > 6000 || strings.Count(run, "BEGIN") != 3 || strings.Count(run, "END") != 3 || strings.Count(run, "\n[...]\n") != 3 || strings.Contains(run, "\ufffd") {
-		t.Errorf("session with long texts: got %d bytes, want at most 6000, with three texts cut in the middle:\n%.200s", len(run), run)
+	if len(run) > 6000 {
+		t.Fatalf("session with long texts: run = %d bytes, want at most 6000", len(run))
+	}
+	if strings.Count(run, "BEGIN") != 3 {
+		t.Errorf(`session with long texts: count of "BEGIN" = %d, want 3`, strings.Count(run, "BEGIN"))
+	}
+	if strings.Count(run, "END") != 3 {
+		t.Errorf(`session with long texts: count of "END" = %d, want 3`, strings.Count(run, "END"))
+	}
+	if strings.Count(run, "\n[...]\n") != 3 {
+		t.Errorf(`session with long texts: count of "\n[...]\n" = %d, want 3`, strings.Count(run, "\n[...]\n"))
+	}
+	if strings.Contains(run, "\ufffd") {
+		t.Errorf(`session with long texts: run = %q, want no "�"`, run)
 	}
 	events := []event{user("FIRST")}
 	for range 100 {
 		events = append(events, call("bash", `{"command":"make"}`, strings.Repeat("so it went ", 100)))
 	}
 	run = sessionInPrompt(t, append(events, user("LAST"))...)
-	if len(run) > 25<<10 || !strings.HasPrefix(run, "USER: FIRST") || !strings.Contains(run, "\n[...]\n") || !strings.Contains(run, "USER: LAST") {
-		t.Errorf("long session: got %d bytes, want at most %d, with the first and the last message:\n%.200s", len(run), 25<<10, run)
+	if len(run) > 25<<10 {
+		t.Fatalf("long session: run = %d bytes, want at most %d", len(run), 25<<10)
+	}
+	if !strings.HasPrefix(run, "USER: FIRST") {
+		t.Errorf(`long session: run = %q, want prefix "USER: FIRST"`, run)
+	}
+	if !strings.Contains(run, "\n[...]\n") {
+		t.Errorf(`long session: run = %q, want substring "\n[...]\n"`, run)
+	}
+	if !strings.Contains(run, "USER: LAST") {
+		t.Errorf(`long session: run = %q, want substring "USER: LAST"`, run)
 	}
 }
 
@@ -92,8 +117,12 @@ func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 		answer := validJudge(tc.outcome, tc.lessons)
 		s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.OnFailure = func(string, error) {} })
-		if got := strings.Join(f.slugs(), " "); err != nil || got != tc.want || sum.Failed != tc.failed {
-			t.Errorf("%s: lessons = %q, Failed = %d, err = %v, want lessons %q, Failed = %d and no error", tc.name, got, sum.Failed, err, tc.want, tc.failed)
+		if got := strings.Join(f.slugs(), " "); err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		} else if got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		} else if sum.Failed != tc.failed {
+			t.Errorf("%s: Failed = %d, want %d", tc.name, sum.Failed, tc.failed)
 		}
 		for _, l := range f.lessons() {
 			if want := map[bool]string{true: "success", false: "failure"}[tc.outcome == "success"]; l.Outcome != want {

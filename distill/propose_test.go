@@ -56,8 +56,10 @@ func TestOnlySimilarDraftsAreMerged(t *testing.T) {
 		f := newFixture(t)
 		one := with(first, func(d *distill.Draft) { d.Tools = tc.second.Tools })
 		sum := proposeDrafts(f, []distill.Draft{one, tc.second})[1]
-		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != tc.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: second run: summary = %+v, lessons = %v, want the draft merged: %v (if false: proposed)", tc.name, sum, f.slugs(), tc.merged)
+		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != tc.merged {
+			t.Errorf("%s: merged = %v, want %v", tc.name, merged, tc.merged)
+		} else if sum.Merged+sum.Proposed != 1 {
+			t.Errorf("%s: sum.Merged+sum.Proposed = %d, want 1", tc.name, sum.Merged+sum.Proposed)
 		}
 		if tc.merged {
 			checkEqual(t, tc.name+": MergedInto", sum.MergedInto, []string{first.Slug})
@@ -76,8 +78,14 @@ func TestSupportCountsEachSessionOnce(t *testing.T) {
 		check := func(when string, total int) {
 			t.Helper()
 			list := f.lessons()
-			if len(list) != 1 || len(list[0].Evidence) > 50 || list[0].Support() != total {
-				t.Fatalf("%s, %s: lessons = %v, the first with %d evidence entries and Support() = %d; want one lesson with at most 50 entries and Support() = %d", name, when, f.slugs(), len(list[0].Evidence), list[0].Support(), total)
+			if len(list) != 1 {
+				t.Fatalf("%s, %s: got %+v, want 1 lesson", name, when, list)
+			}
+			if len(list[0].Evidence) > 50 {
+				t.Fatalf("%s, %s: Evidence = %+v, want at most 50 items", name, when, list[0].Evidence)
+			}
+			if list[0].Support() != total {
+				t.Fatalf("%s, %s: Support = %d, want %d", name, when, list[0].Support(), total)
 			}
 		}
 		for _, more := range []int{3, 57, 10} {
@@ -118,8 +126,14 @@ func TestContradictingDraftNamesExistingLesson(t *testing.T) {
 		}
 		f.addSession("two", user("The second."))
 		sum = f.runDistiller(func(o *distill.Options) { o.Judge = judgeByText{"The second.": {Drafts: []distill.Draft{two}}} })
-		if sum.Proposed != 1 || sum.Drafts[0].Contradicts != one.Slug || sum.Contradictions != 1 {
-			t.Errorf("first lesson active: %t: summary = %+v, want one proposed draft that contradicts %s", active, sum, one.Slug)
+		if sum.Proposed != 1 {
+			t.Errorf("first lesson active: Proposed = %d, want 1", sum.Proposed)
+		}
+		if sum.Drafts[0].Contradicts != one.Slug {
+			t.Errorf("first lesson active: Contradicts = %q, want %q", sum.Drafts[0].Contradicts, one.Slug)
+		}
+		if sum.Contradictions != 1 {
+			t.Errorf("first lesson active: Contradictions = %d, want 1", sum.Contradictions)
 		}
 	}
 }
@@ -162,8 +176,14 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 			continue
 		}
 		checkEqual(t, name+": refusals", sum.Refused, map[string]int{tc.refused: 1})
-		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != tc.refused || f.log() != log {
-			t.Errorf("%s: drafts = %+v, log = %q, want the draft refused for %q and log %q", name, sum.Drafts, f.log(), tc.refused, log)
+		if sum.Drafts[0].State != "refused" {
+			t.Errorf(`%s: State = %q, want "refused"`, name, sum.Drafts[0].State)
+		}
+		if sum.Drafts[0].Reason != tc.refused {
+			t.Errorf("%s: Reason = %q, want %q", name, sum.Drafts[0].Reason, tc.refused)
+		}
+		if f.log() != log {
+			t.Errorf("%s: log = %q, want %q", name, f.log(), log)
 		}
 		f.addTenantSession("red", "theirs", nil, user("Once more."))
 		sum = f.runDistiller(func(o *distill.Options) {
@@ -244,7 +264,16 @@ func TestDryRunOnlyReportsDrafts(t *testing.T) {
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
 	sum := f.runDistiller(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByText{"All of it.": answers} })
 	checkEqual(t, "Candidates, Proposed, Merged and draft count", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
-	if len(f.slugs()) != 1 || len(f.lessonBySlug("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || f.log() != log {
-		t.Errorf("after a dry run: lessons = %v, log = %s, %d session notes, want warm-the-cache with one evidence entry, log %s and %d notes", f.slugs(), f.log(), len(store.sessionNotes), log, notes)
+	if len(f.slugs()) != 1 {
+		t.Errorf("after a dry run: slugs = %q, want 1 item", f.slugs())
+	}
+	if len(f.lessonBySlug("warm-the-cache").Evidence) != 1 {
+		t.Errorf("after a dry run: Evidence = %+v, want 1 item", f.lessonBySlug("warm-the-cache").Evidence)
+	}
+	if len(store.sessionNotes) != notes {
+		t.Errorf("after a dry run: sessionNotes = %+v, want %d items", store.sessionNotes, notes)
+	}
+	if f.log() != log {
+		t.Errorf("after a dry run: log = %q, want %q", f.log(), log)
 	}
 }

@@ -37,12 +37,27 @@ func TestProposalsAboveQuotaAreMadeLater(t *testing.T) {
 		return 200, nil, validJudge("success", fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"a run begins","advice":["Do so."],"error_patterns":[],"keywords":["run %d of it"]}]}`, title, n))(a)
 	}}
 	sum, _, err := runJudge(t, f, s)
-	if err != nil || sum.Proposed != 3 || sum.Stopped == "" {
-		t.Fatalf("run that reaches the quota: summary = %+v, err = %v, want Proposed = 3, a reason in Stopped and no error", sum, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Proposed != 3 {
+		t.Fatalf("run that reaches the quota: Proposed = %d, want 3", sum.Proposed)
+	}
+	if sum.Stopped == "" {
+		t.Fatal("run that reaches the quota: Stopped is empty")
 	}
 	f.now = f.now.Add(2 * time.Hour)
 	sum, _, err = runJudge(t, f, s, func(o *distill.Options) { o.Parallel = 1 })
-	if err != nil || sum.Judged != 1 || sum.Proposed+sum.Merged != 1 || sum.Stopped != "" {
-		t.Fatalf("run two hours later: summary = %+v, err = %v, want Judged = 1, Proposed+Merged = 1, empty Stopped and no error", sum, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum.Judged != 1 {
+		t.Fatalf("run two hours later: Judged = %d, want 1", sum.Judged)
+	}
+	if sum.Proposed+sum.Merged != 1 {
+		t.Fatalf("run two hours later: sum.Proposed+sum.Merged = %d, want 1", sum.Proposed+sum.Merged)
+	}
+	if sum.Stopped != "" {
+		t.Fatalf(`run two hours later: Stopped = %q, want ""`, sum.Stopped)
 	}
 }

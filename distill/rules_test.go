@@ -241,8 +241,14 @@ func (r ruleCase) check(t *testing.T) {
 	}
 	checkEqual(t, "lessons", f.slugs(), []string{r.slug})
 	l := f.lessonBySlug(r.slug)
-	if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
-		t.Errorf("lesson: state = %s, evidence = %v; run: summary = %+v; want quarantined, 1 session and Proposed = 1", l.State, l.Evidence, sum)
+	if l.State != lesson.Quarantined {
+		t.Errorf("lesson: State = %s, want %s", l.State, lesson.Quarantined)
+	}
+	if len(l.Evidence) != 1 {
+		t.Errorf("lesson: Evidence = %+v, want 1 item", l.Evidence)
+	}
+	if sum.Proposed != 1 {
+		t.Errorf("Proposed = %d, want 1", sum.Proposed)
 	}
 	for _, want := range r.contains {
 		if !strings.Contains(l.Title+l.Body, want) {
@@ -317,8 +323,14 @@ func TestRejectedLessonIsNotProposedAgain(t *testing.T) {
 	}
 	f.addSession("one", stars...)
 	dry := f.runDistiller(func(o *distill.Options) { o.DryRun = true })
-	if dry.Proposed != 1 || len(f.slugs()) != 0 || f.log() != "[]" {
-		t.Errorf("dry run: summary = %+v, lessons = %v, log = %s, want Proposed = 1, no lesson and an empty log", dry, f.slugs(), f.log())
+	if dry.Proposed != 1 {
+		t.Errorf("dry run: Proposed = %d, want 1", dry.Proposed)
+	}
+	if len(f.slugs()) != 0 {
+		t.Errorf("dry run: slugs = %q, want none", f.slugs())
+	}
+	if f.log() != "[]" {
+		t.Errorf(`dry run: log = %q, want "[]"`, f.log())
 	}
 	f.runDistiller()
 	slug := f.slugs()[0]
@@ -382,8 +394,14 @@ func TestLessonOmitsPromptInjectionFromErrors(t *testing.T) {
 			t.Errorf("injection %d: lessons = %v, want one", i, f.slugs())
 		}
 		for _, l := range list {
-			if text := strings.ToLower(l.Raw); strings.Contains(text, "ignore") || strings.Contains(text, "key") || strings.Contains(text, "evil") || strings.Contains(text, "developer") {
-				t.Errorf("injection %d: lesson contains injected words:\n%s", i, l.Raw)
+			if text := strings.ToLower(l.Raw); strings.Contains(text, "ignore") {
+				t.Errorf(`injection %d = %q, want no "ignore"`, i, text)
+			} else if strings.Contains(text, "key") {
+				t.Errorf(`injection %d = %q, want no "key"`, i, text)
+			} else if strings.Contains(text, "evil") {
+				t.Errorf(`injection %d = %q, want no "evil"`, i, text)
+			} else if strings.Contains(text, "developer") {
+				t.Errorf(`injection %d = %q, want no "developer"`, i, text)
 			}
 		}
 	}
@@ -396,16 +414,24 @@ func TestTenantsLearnSeparately(t *testing.T) {
 	}
 	f.runDistiller()
 	list := f.lessons()
-	if len(list) != 2 || list[0].Scope.Tenant == list[1].Scope.Tenant || len(list[0].Evidence) != 1 {
-		t.Errorf("lessons = %v, want one lesson per tenant, and evidence from only one session in the first", f.slugs())
+	if len(list) != 2 {
+		t.Fatalf("lessons = %+v, want 2 lessons", list)
+	}
+	if list[0].Scope.Tenant == list[1].Scope.Tenant {
+		t.Errorf("both lessons have tenant %q, want two tenants", list[0].Scope.Tenant)
+	}
+	if len(list[0].Evidence) != 1 {
+		t.Errorf("lessons: Evidence = %+v, want 1 item", list[0].Evidence)
 	}
 }
 
 func TestRunSkipsTenantClaimedByAnotherDistiller(t *testing.T) {
 	f := newFixture(t)
 	f.addSession("one", user("x"))
-	if ok, err := f.store.AcquireLease(t.Context(), "distill:default", "other", f.now, 1e9*60); !ok || err != nil {
-		t.Fatalf("AcquireLease by the other distiller = %v, %v, want true and no error", ok, err)
+	if ok, err := f.store.AcquireLease(t.Context(), "distill:default", "other", f.now, 1e9*60); err != nil {
+		t.Fatal(err)
+	} else if !ok {
+		t.Fatal("AcquireLease by the other distiller: ok = false, want true")
 	}
 	checkEqual(t, "busy tenants", f.runDistiller().Busy, []string{"default"})
 }

@@ -53,8 +53,12 @@ func TestPanicDuringShutdownIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	assertEqual(t, "panics", p.panics.Load(), 1)
-	if m := f.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
-		t.Errorf("dead letters: got %+v, want one for session %v and the step \"correct\"", m, id)
+	if m := f.deadLetters(); len(m) != 1 {
+		t.Errorf("dead letters = %+v, want 1 item", m)
+	} else if m[0].ID != id {
+		t.Errorf("dead letters: ID = %v, want %v", m[0].ID, id)
+	} else if m[0].Step != "correct" {
+		t.Errorf(`dead letters: Step = %q, want "correct"`, m[0].Step)
 	}
 }
 

@@ -41,8 +41,10 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "rewarded sessions in the counters", f.counter("", trial.FieldRewarded), 1)
 	assertEqual(t, "closed sessions in the metrics", f.Learner.Metrics.Closed.Load(), 2)
 	assertEqual(t, "rewarded sessions in the metrics", f.Learner.Metrics.Rewarded.Load(), 1)
-	if a := f.settledState(unrewarded); a.Rewarded || a.Reward != 0 {
-		t.Errorf("settled state of the unrewarded session: got %+v, want no reward", a)
+	if a := f.settledState(unrewarded); a.Rewarded {
+		t.Error("settled state of the unrewarded session: Rewarded = true, want false")
+	} else if a.Reward != 0 {
+		t.Errorf("settled state of the unrewarded session: Reward = %v, want 0", a.Reward)
 	}
 	f.closeDue(f.ctx())
 	assertEqual(t, "closed sessions in the metrics after a second pass", f.Learner.Metrics.Closed.Load(), 2)
@@ -130,8 +132,10 @@ func TestSamplesAreWrittenBeforeCounters(t *testing.T) {
 	f.backend.failNext("settle", 1, errDown)
 	f.closeDue(f.ctx())
 	calls := f.backend.takeCalls()
-	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
-		t.Errorf("backend calls at the second attempt: got %v, want samples before settle", calls)
+	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 {
+		t.Errorf("backend calls = %q, want samples in the list", calls)
+	} else if j < i {
+		t.Errorf("backend calls = %q, want samples before settle", calls)
 	}
 	assertEqual(t, "counters after a failed settlement", f.counters(tenantA), noCounters)
 	f.closeDue(f.ctx())
@@ -240,8 +244,10 @@ func TestRewardIgnoresUncountedTiers(t *testing.T) {
 	id := f.addSession("s", newAssignment(injected))
 	f.postFeedback(tenantA, id, userScore("a", 1, 1))
 	f.advancePastClose()
-	if a := f.settledState(id); a.Rewarded || a.Version != 1 {
-		t.Errorf("settled state after feedback in an uncounted tier: got %+v, want no reward and version 1", a)
+	if a := f.settledState(id); a.Rewarded {
+		t.Error("settled state after feedback in an uncounted tier: Rewarded = true, want false")
+	} else if a.Version != 1 {
+		t.Errorf("settled state after feedback in an uncounted tier: Version = %d, want 1", a.Version)
 	}
 	assertEqual(t, "RewardDefinition", f.RewardDefinition(), "verifier@1h0m0s")
 }
@@ -280,8 +286,10 @@ func TestCloseFreezesNewestAssignment(t *testing.T) {
 	f.deliverAndCorrect()
 	assertEqual(t, "rewarded sessions with the lesson withheld", f.counter("look-twice@0123456789ab", "m0"), 1)
 	var frozen trial.Assignment
-	if err := json.Unmarshal(f.settledState(id).AssignmentAtClose, &frozen); err != nil || frozen.Picks[0].Injected {
-		t.Errorf("assignment stored at close: got %+v, decoding error %v, want the pick withheld", frozen, err)
+	if err := json.Unmarshal(f.settledState(id).AssignmentAtClose, &frozen); err != nil {
+		t.Error(err)
+	} else if frozen.Picks[0].Injected {
+		t.Error("assignment stored at close: Injected = true, want false")
 	}
 }
 
@@ -390,8 +398,10 @@ func TestCloseKeepsOtherReplicasSettlement(t *testing.T) {
 		done, err := f.backend.backend.Settle(f.ctx(), []session.Settlement{{
 			Tenant: tenantA, ID: id, To: session.SettledState{Version: 1, AssignmentAtClose: frozen}, Deltas: learn.AddDefinitionPrefix(a.Reward, a.ClosingDeltas()),
 		}})
-		if err != nil || !done[0] {
-			t.Errorf("Settle on the other replica: got %v, error %v, want true and no error", done, err)
+		if err != nil {
+			t.Error(err)
+		} else if !done[0] {
+			t.Error("Settle on the other replica: done[0] = false, want true")
 		}
 	}
 	f.advancePastClose()
@@ -441,8 +451,11 @@ func TestPendingCorrectionIsMadeAfterRestart(t *testing.T) {
 	f.deliverAndCorrect()
 	assertEqual(t, "reward after the second restart and a pass", f.settledState(id).Reward, .75)
 	unsettled, err := f.backend.UnsettledSessions(f.ctx(), 10)
-	if err != nil || len(unsettled) > 0 {
-		t.Errorf("UnsettledSessions: got %v, error %v, want no sessions and no error", unsettled, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(unsettled) > 0 {
+		t.Errorf("UnsettledSessions: unsettled = %+v, want none", unsettled)
 	}
 	assertEqualList(t, "failures", f.takeFailures(), nil)
 }

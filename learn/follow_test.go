@@ -146,8 +146,17 @@ func TestFollowContinuesAfterPanic(t *testing.T) {
 	assertEqual(t, "sessions set aside", follower.Store.Metrics.SetAside.Load(), 1)
 	follower.Guard().StorePending(follower.ctx(), follower.backend)
 	letters, _, err := backendPanic.redis.DeadLetters(t.Context(), 10)
-	if err != nil || len(letters) != 1 || letters[0].ID != bad || letters[0].Step != "follow" {
-		t.Errorf("dead letters: got %+v, error %v, want one for the bad session and the step follow", letters, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(letters) != 1 {
+		t.Fatalf("dead letters = %+v, want 1 item", letters)
+	}
+	if letters[0].ID != bad {
+		t.Errorf("dead letters: ID = %v, want %v", letters[0].ID, bad)
+	}
+	if letters[0].Step != "follow" {
+		t.Errorf(`dead letters: Step = %q, want "follow"`, letters[0].Step)
 	}
 
 	tenant := tenantA

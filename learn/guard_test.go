@@ -143,8 +143,20 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				assertEqual(t, "stored exchanges in the bad session", f.exchangeCount(bad), tc.stored)
 				assertEqual(t, "panics", p.panics.Load(), 1)
 				m := f.deadLetters()
-				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != tc.exchange || m[0].Step != string(tc.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("dead letters: got %+v, want one for session %v, step %q and exchange %q, whose Why is \"poison [REDACTED:email:1]\"", m, bad, tc.step, tc.exchange)
+				if len(m) != 1 {
+					t.Fatalf("dead letters = %+v, want 1 item", m)
+				}
+				if m[0].ID != bad {
+					t.Errorf("dead letters: ID = %v, want %v", m[0].ID, bad)
+				}
+				if m[0].Exchange != tc.exchange {
+					t.Errorf("dead letters: Exchange = %q, want %q", m[0].Exchange, tc.exchange)
+				}
+				if m[0].Step != string(tc.step) {
+					t.Errorf("dead letters: Step = %q, want %q", m[0].Step, string(tc.step))
+				}
+				if m[0].Why != "poison [REDACTED:email:1]" {
+					t.Errorf(`dead letters: Why = %q, want "poison [REDACTED:email:1]"`, m[0].Why)
 				}
 				assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), 1)
 				if tc.closed != (f.settledState(bad).Version > 0) && tc.step != "encode" {
@@ -175,11 +187,16 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 			f.deliverAndCorrect()
 			f.advancePastClose()
 			f.advancePastClose()
-			if !f.settledState(good).Rewarded || len(f.storedSamples(good)) != 1 {
-				t.Errorf("good session: got settled state %+v and %d samples, want a reward and one sample", f.settledState(good), len(f.storedSamples(good)))
+			if !f.settledState(good).Rewarded {
+				t.Error("good session: Rewarded = false, want true")
 			}
-			if ids, late := f.FindByEchoes(f.ctx(), tenantA, []session.EchoKey{session.TenantEchoKey(tenantA, "good")}); len(ids) != 1 || late {
-				t.Errorf("FindByEchoes for the good session: got %v, timed out = %v, want one session and timed out = false", ids, late)
+			if len(f.storedSamples(good)) != 1 {
+				t.Errorf("good session: storedSamples(good) = %+v, want 1 sample", f.storedSamples(good))
+			}
+			if ids, late := f.FindByEchoes(f.ctx(), tenantA, []session.EchoKey{session.TenantEchoKey(tenantA, "good")}); len(ids) != 1 {
+				t.Errorf("FindByEchoes for the good session = %+v, want 1 item", ids)
+			} else if late {
+				t.Error("FindByEchoes for the good session: late = true, want false")
 			}
 			if operation == "exchange" {
 				assertEqual(t, "dropped exchanges", f.Store.Metrics.DroppedBad.Load(), 1)
@@ -279,11 +296,16 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 		f = f.reopen(hook)
 	}
 	m := f.deadLetters()
-	if len(m) != 1 || m[0].Tries != guard.MaxTries {
-		t.Errorf("dead letters: got %+v, want one dead letter with %d tries", m, guard.MaxTries)
+	if len(m) != 1 {
+		t.Fatalf("dead letters = %+v, want 1 item", m)
 	}
-	if n, err := f.backend.Readmit(f.ctx(), 100); n != 1 || err != nil {
-		t.Fatalf("Readmit: got %d, error %v, want 1 and no error", n, err)
+	if m[0].Tries != guard.MaxTries {
+		t.Errorf("dead letters: Tries = %d, want %d", m[0].Tries, guard.MaxTries)
+	}
+	if n, err := f.backend.Readmit(f.ctx(), 100); err != nil {
+		t.Fatal(err)
+	} else if n != 1 {
+		t.Fatalf("Readmit = %d, want 1", n)
 	}
 	p.step = "none"
 	f.closeDue(f.ctx())

@@ -360,8 +360,11 @@ func (f *fixture) drain() error {
 func (f *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	f.t.Helper()
 	got, err := f.Post(f.ctx(), tenant, []session.ID{id}, 0, e)
-	if err != nil || got.Status != store.Joined {
-		f.t.Fatalf("Post: got %+v, error %v, want status %v and no error", got, err, store.Joined)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if got.Status != store.Joined {
+		f.t.Fatalf("Post: Status = %s, want %s", got.Status, store.Joined)
 	}
 }
 

@@ -83,8 +83,11 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	f.clock.add(time.Hour)
 	assertEqual(t, "repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.ImportCounts{Exchanges: 1, Samples: 1})
 	for id, s := range f.allSamples() {
-		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
-			t.Errorf("CreatedAt of sample %s: got %v after the second import and %v before it, want the transcript's time %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
+		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) {
+			t.Errorf("CreatedAt of sample %s = %v, want %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt)
+		}
+		if !s.Sample.CreatedAt.Equal(at) {
+			t.Errorf("CreatedAt of sample %s = %v, want %v", id, s.Sample.CreatedAt, at)
 		}
 	}
 	assertEqual(t, "longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.ImportCounts{Exchanges: 2, Samples: 2, NewSamples: 1})
@@ -117,8 +120,11 @@ func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
 	f := newFixture(t, func(opts *options) { opts.Content.OptOut = o })
 	for _, tc := range []struct{ tenant, agent string }{{"acme", "coder"}, {tenantA, "quiet-1"}} {
 		got, err := f.importer().Import(f.ctx(), tc.tenant, tc.agent, mustTranscript(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
-		if err != nil || got != (learn.ImportCounts{OptedOut: 1}) {
-			t.Errorf("Import for tenant %s and agent %s: got %+v, error %v, want %+v and no error", tc.tenant, tc.agent, got, err, learn.ImportCounts{OptedOut: 1})
+		if err != nil {
+			t.Fatalf("Import for tenant %s and agent %s: %v", tc.tenant, tc.agent, err)
+		}
+		if got != (learn.ImportCounts{OptedOut: 1}) {
+			t.Errorf("Import for tenant %s and agent %s = %+v, want %+v", tc.tenant, tc.agent, got, (learn.ImportCounts{OptedOut: 1}))
 		}
 	}
 	assertEqual(t, "samples", len(f.allSamples()), 0)
@@ -141,8 +147,11 @@ func (f *fixture) importedSession() session.ID {
 	page, err := f.backend.backend.(interface {
 		ListSessions(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.ListedSession], error)
 	}).ListSessions(f.ctx(), tenantA, session.ListRange{Limit: 10})
-	if err != nil || len(page.List) != 1 {
-		f.t.Fatalf("stored sessions: got %d, error %v, want 1 session and no error", len(page.List), err)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if len(page.List) != 1 {
+		f.t.Fatalf("stored sessions: List = %+v, want 1 item", page.List)
 	}
 	return page.List[0].Row.ID
 }
@@ -165,8 +174,17 @@ func TestImportStoresOutcomeAsFeedback(t *testing.T) {
 	f.importRated("", `,"success":true`, at)
 	id := f.importedSession()
 	entries, err := f.backend.Feedback(f.ctx(), tenantA, id)
-	if err != nil || len(entries) != 1 || entries[0].Score != 1 || entries[0].Tier != feedback.TierVerifier {
-		t.Fatalf("feedback after the import: got %+v, error %v, want one entry from a verifier with the score 1", entries, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Fatalf("feedback after the import = %+v, want 1 entry", entries)
+	}
+	if entries[0].Score != 1 {
+		t.Fatalf("feedback after the import: Score = %v, want 1", entries[0].Score)
+	}
+	if entries[0].Tier != feedback.TierVerifier {
+		t.Fatalf("feedback after the import: Tier = %d, want %d", entries[0].Tier, feedback.TierVerifier)
 	}
 	assertEqual(t, "session reward", f.settledState(id).Reward, 1.0)
 	assertEqual(t, "sample labels", f.sampleLabels(), sample.Good)
@@ -175,8 +193,14 @@ func TestImportStoresOutcomeAsFeedback(t *testing.T) {
 	f.importRated("", `,"success":true`, at.Add(time.Hour))
 	assertEqual(t, "settlement version after a second import", f.settledState(id).Version, settled)
 	again, err := f.backend.Feedback(f.ctx(), tenantA, id)
-	if err != nil || len(again) != 1 || !again[0].At.Equal(entries[0].At) {
-		t.Errorf("feedback after a second import: got %+v, error %v, want %+v", again, err, entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(again) != 1 {
+		t.Fatalf("feedback after a second import = %+v, want 1 entry", again)
+	}
+	if !again[0].At.Equal(entries[0].At) {
+		t.Errorf("feedback after a second import: At = %v, want %v", again[0].At, entries[0].At)
 	}
 	f.advancePastClose()
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
@@ -202,8 +226,11 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 	f.importRated("", `,"success":true`, time.Unix(1_700_000_000, 0))
 	id := f.importedSession()
 	p, err := f.Rate(f.ctx(), tenantA, feedback.Post{SessionID: "claude-code/abc", Entry: userScore("by-name", 1, 0)})
-	if err != nil || p.Status != store.Joined {
-		t.Fatalf("Rate with the session's name: got %+v, error %v, want status %s", p, err, store.Joined)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Status != store.Joined {
+		t.Fatalf("Rate with the session's name: Status = %s, want %s", p.Status, store.Joined)
 	}
 	f.deliverAndCorrect()
 	assertEqual(t, "reward after a person's feedback", f.settledState(id).Reward, 0.0)

@@ -122,8 +122,11 @@ func TestWholeSessionSampleReplacesFirstSample(t *testing.T) {
 	f.closeDue(f.ctx())
 	f.recomputeRewards(f.ctx())
 	list := f.storedSamples(id)
-	if len(list) != 1 || list[0].Family != sample.IntentResolution {
-		t.Errorf("samples after the close: got %+v, want one sample of the family %s", list, sample.IntentResolution)
+	if len(list) != 1 {
+		t.Fatalf("samples after the close = %+v, want 1 sample", list)
+	}
+	if list[0].Family != sample.IntentResolution {
+		t.Errorf("samples after the close: Family = %q, want %q", list[0].Family, sample.IntentResolution)
 	}
 }
 

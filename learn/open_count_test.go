@@ -47,8 +47,17 @@ func TestSmallTenantsOpenSessionsAreCounted(t *testing.T) {
 		}
 	}
 	open, err := learn.CountOpen(t.Context(), newOpenSessions(30_000), "small", 24*time.Hour, time.Unix(1e9, 0))
-	if err != nil || open == nil || !open.IsLowerBound || open.Sessions != 0 {
-		t.Fatalf("400 open sessions, and 30,000 older ones of another tenant: got %+v, error %v, want 0 sessions and IsLowerBound = true", open, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if open == nil {
+		t.Fatal("400 open sessions, and 30,000 older ones of another tenant: open = nil")
+	}
+	if !open.IsLowerBound {
+		t.Fatal("400 open sessions, and 30,000 older ones of another tenant: IsLowerBound = false, want true")
+	}
+	if open.Sessions != 0 {
+		t.Fatalf("400 open sessions, and 30,000 older ones of another tenant = %d, want 0", open.Sessions)
 	}
 	const text = "It is not known how many sessions are open, because other tenants have too many open sessions. A session counts once it is 24h old (reward.close_after)."
 	if got := open.String(); got != text {
@@ -69,7 +78,13 @@ func TestRunIsNotCountedAsAnOpenSession(t *testing.T) {
 		list = append(list, row)
 	}
 	open, err := learn.CountOpen(t.Context(), list, "small", 24*time.Hour, time.Unix(1e9, 0))
-	if err != nil || open == nil || open.Sessions != 2 {
-		t.Errorf("CountOpen with a run and two sessions: got %+v, error %v, want 2 sessions and no error", open, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if open == nil {
+		t.Fatal("CountOpen with a run and two sessions: open = nil")
+	}
+	if open.Sessions != 2 {
+		t.Errorf("CountOpen with a run and two sessions = %d, want 2", open.Sessions)
 	}
 }

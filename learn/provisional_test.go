@@ -81,8 +81,12 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	belief := func(f *fixture) bandit.Posterior { return f.Beliefs(tenantA).Posterior(lookTwice) }
 	checkEqualBeliefs := func(when string) {
 		t.Helper()
-		if x, y := belief(replica), belief(otherReplica); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.MatchEffect-y.MatchEffect) > 1e-6 || x.Var != y.Var {
-			t.Errorf("%s: the replicas' beliefs: got %+v and %+v, want equal beliefs", when, x, y)
+		if x, y := belief(replica), belief(otherReplica); math.Abs(x.Mean-y.Mean) > 1e-6 {
+			t.Errorf("%s: Abs(x.Mean-y.Mean) = %v, want at most 1e-6", when, math.Abs(x.Mean-y.Mean))
+		} else if math.Abs(x.MatchEffect-y.MatchEffect) > 1e-6 {
+			t.Errorf("%s: Abs(x.MatchEffect-y.MatchEffect) = %v, want at most 1e-6", when, math.Abs(x.MatchEffect-y.MatchEffect))
+		} else if x.Var != y.Var {
+			t.Errorf("%s: Var = %v, want %v", when, x.Var, y.Var)
 		}
 	}
 	id := replica.addSession("s", newAssignment(injected))

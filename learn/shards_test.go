@@ -48,8 +48,11 @@ func (x shardedTraffic) send(s *redis.Store) {
 			if err == nil {
 				return
 			}
-			if !errors.Is(err, session.ErrUnavailable) || time.Now().After(end) {
-				x.t.Fatalf("error from %s: %v", name, err)
+			if !errors.Is(err, session.ErrUnavailable) {
+				x.t.Fatalf("error from %s = %v, want session.ErrUnavailable", name, err)
+			}
+			if time.Now().After(end) {
+				x.t.Fatalf("error from %s: After(end) = true, want false", name)
 			}
 		}
 	}

@@ -58,8 +58,10 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 		}
 	}
 	passIdleTime()
-	if held, read := f.TenantState(tenantA); !held || !read {
-		t.Fatalf("the only tenant after the idle time: got in memory = %v, read from the backend = %v, want true and true", held, read)
+	if held, read := f.TenantState(tenantA); !held {
+		t.Fatal("the only tenant after the idle time: held = false, want true")
+	} else if !read {
+		t.Fatal("the only tenant after the idle time: read = false, want true")
 	}
 	for i := range learn.MinTenants {
 		f.Beliefs(fmt.Sprint("tenant", i))

@@ -39,8 +39,10 @@ func TestBlockPositionOnEachAPI(t *testing.T) {
 		sent := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(tc.body, part, ""), input, ""), "^", "")
 		want := strings.ReplaceAll(tc.body, "^", block)
 		res, b := f.send(t, "POST", tc.path, http.Header{"Precept-Session": {tc.name}}, sent)
-		if got := string(up.lastRequest(t).body); res.StatusCode != 200 || got != want {
-			t.Errorf("%s: got status %d, body %s, want 200; the upstream got\n%s\nwant\n%s", tc.name, res.StatusCode, b, got, want)
+		if got := string(up.lastRequest(t).body); res.StatusCode != 200 {
+			t.Errorf("%s: status = %d, want 200, body %s", tc.name, res.StatusCode, b)
+		} else if got != want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, want)
 		}
 	}
 }
@@ -122,8 +124,10 @@ func TestEachAPIStreamIsForwardedAndStored(t *testing.T) {
 		a.stream = true
 		res, body := f.send(t, "POST", a.path(), h, a.body())
 		call := res.Header.Get("X-Call")
-		if want := streamedReply(a.path(), int64(i+1), call); string(body) != want || res.Header.Get("Content-Type") != "text/event-stream" {
-			t.Errorf("%s: the client got %s\n%s\nwant text/event-stream\n%s", api, res.Header.Get("Content-Type"), body, want)
+		if want := streamedReply(a.path(), int64(i+1), call); string(body) != want {
+			t.Errorf("%s: got %q, want %q", api, string(body), want)
+		} else if res.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf(`%s: Content-Type = %q, want "text/event-stream"`, api, res.Header.Get("Content-Type"))
 		}
 		calls = append(calls, call)
 	}
@@ -136,8 +140,14 @@ func TestEachAPIStreamIsForwardedAndStored(t *testing.T) {
 			ID: fmt.Sprintf("%s%024x", []string{"chatcmpl-", "resp_", "msg_"}[i], i+1), Text: "Let me see – ok", Finish: []string{"tool_calls", "completed", "tool_use"}[i],
 			Calls: []sample.Call{{ID: calls[i], Name: "bash", Args: `{"command":"make x"}`}}, InputTokens: 7, CachedTokens: 4, OutputTokens: 2,
 		}
-		if gotReply, wantReply := fmt.Sprint(x.Reply), fmt.Sprint(want); gotReply != wantReply || x.Outcome != sample.Complete || x.Turn != i+1 || x.Dialect != []string{"chat", "responses", "messages"}[i] {
-			t.Errorf("exchange %d: dialect = %s, outcome = %s, turn = %d, reply:\n%s\nwant complete turn %d with reply:\n%s", i, x.Dialect, x.Outcome, x.Turn, gotReply, i+1, wantReply)
+		if gotReply, wantReply := fmt.Sprint(x.Reply), fmt.Sprint(want); gotReply != wantReply {
+			t.Errorf("exchange %d: reply = %q, want %q", i, gotReply, wantReply)
+		} else if x.Outcome != sample.Complete {
+			t.Errorf("exchange %d: Outcome = %q, want %q", i, x.Outcome, sample.Complete)
+		} else if x.Turn != i+1 {
+			t.Errorf("exchange %d: Turn = %d, want %d", i, x.Turn, i+1)
+		} else if x.Dialect != []string{"chat", "responses", "messages"}[i] {
+			t.Errorf("exchange %d: Dialect = %q, want %q", i, x.Dialect, []string{"chat", "responses", "messages"}[i])
 		}
 	}
 }
@@ -176,8 +186,11 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 		}
 		lessons += strings.Count(list, "[two]")
 	}
-	if lessons != 1 || warned != 1 {
-		t.Errorf("got %d loop warnings and lesson two %d times, want once each", warned, lessons)
+	if lessons != 1 {
+		t.Errorf("lessons = %d, want 1", lessons)
+	}
+	if warned != 1 {
+		t.Errorf("warned = %d, want 1", warned)
 	}
 }
 
@@ -227,8 +240,11 @@ func TestLoopWarningIsInFailedParallelResult(t *testing.T) {
 	}
 	for _, m := range got.Messages {
 		warned, advised := strings.HasPrefix(m.Content, "[LOOP DETECTED] The call bash "), strings.Contains(m.Content, "[one]")
-		if warned != (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa") || advised != (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa") {
-			t.Errorf("result(%q) = %s, want a loop warning only in call_1_a... and lesson one only in call_0_a...", m.ToolCallID, m.Content)
+		if warned != (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa") {
+			t.Errorf("result(%q): warned = %v, want %v", m.ToolCallID, warned, (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa"))
+		}
+		if advised != (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa") {
+			t.Errorf("result(%q): advised = %v, want %v", m.ToolCallID, advised, (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa"))
 		}
 	}
 }
@@ -244,13 +260,21 @@ func TestToolsInInputListGetLesson(t *testing.T) {
 	for turn := range 3 {
 		res, body := f.send(t, "POST", "/v1/responses", h, `{"model":"m","instructions":"You are a coding agent.","input":[`+list+`],"tool_choice":"auto","store":false}`)
 		got := string(up.lastRequest(t).body)
-		if res.StatusCode != 200 || strings.Count(got, "[one]") != 1 || !strings.Contains(got, `"tools":[{"type":"custom","name":"exec"}`) {
-			t.Fatalf("turn %d: got status %d, body %s, want 200; the upstream got\n%s\nwant the tools, and [one] exactly once", turn, res.StatusCode, body, got)
+		if res.StatusCode != 200 {
+			t.Fatalf("turn %d: status = %d, want 200, body %s", turn, res.StatusCode, body)
+		}
+		if strings.Count(got, "[one]") != 1 {
+			t.Fatalf(`turn %d: count of "[one]" = %d, want 1`, turn, strings.Count(got, "[one]"))
+		}
+		if !strings.Contains(got, `"tools":[{"type":"custom","name":"exec"}`) {
+			t.Fatalf(`turn %d = %q, want substring "\"tools\":[{\"type\":\"custom\",\"name\":\"exec\"}"`, turn, got)
 		}
 		list += fmt.Sprintf(`,{"type":"custom_tool_call","call_id":"call_t%d","name":"exec","input":"ls"},{"type":"custom_tool_call_output","call_id":"call_t%d","output":"a b"}`, turn, turn)
 	}
 	res, _ := f.send(t, "POST", "/v1/responses", h, `{"model":"m","input":[{"type":"message","role":"user","content":"a title for: do alpha"}]}`)
-	if got := string(up.lastRequest(t).body); res.StatusCode != 200 || strings.Contains(got, "[one]") {
-		t.Errorf("request without tools: got status %d, want 200; the upstream got %s, want no lesson", res.StatusCode, got)
+	if got := string(up.lastRequest(t).body); res.StatusCode != 200 {
+		t.Errorf("request without tools: status = %d, want 200", res.StatusCode)
+	} else if strings.Contains(got, "[one]") {
+		t.Errorf(`request without tools = %q, want no "[one]"`, got)
 	}
 }

@@ -50,12 +50,18 @@ func TestEarlyResponseReachesSendingClient(t *testing.T) {
 				defer close(done)
 				c := dial(t, startProxy(t, u.url))
 				_, _ = io.WriteString(c, tc.head+tc.sent)
-				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
-					t.Errorf("early response: the client got %+v, want status 413, body \"big\" and a header X-Own", s)
+				if s := readReply(c.Reader, "POST"); s.status != 413 {
+					t.Errorf("early response: status = %d, want 413", s.status)
+				} else if s.body != "big" {
+					t.Errorf(`early response: body = %q, want "big"`, s.body)
+				} else if !strings.Contains(s.header, "X-Own") {
+					t.Errorf(`early response: header = %q, want substring "X-Own"`, s.header)
 				}
 				_, _ = io.WriteString(c, "\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
-				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.requests.Load() != 1 {
-					t.Errorf("the upstream got %d requests, want 1; the client got %q after the response, want nothing", u.requests.Load(), b)
+				if b, _ := io.ReadAll(c.Reader); len(b) > 0 {
+					t.Errorf("the upstream = %d bytes, want none", len(b))
+				} else if u.requests.Load() != 1 {
+					t.Errorf("the upstream: requests = %d, want 1", u.requests.Load())
 				}
 			})
 		}
@@ -77,8 +83,12 @@ func TestRefusalIsSentBeforeBody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := dial(t, startProxy(t, up.URL, "limits.body_bytes=1MiB"))
 			_, _ = io.WriteString(c, tc.head)
-			if s := readReply(c.Reader, "POST"); s.status != tc.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
-				t.Errorf("the client got %+v, want status %d, no interim response and a body with \"precept_error\"", s, tc.status)
+			if s := readReply(c.Reader, "POST"); s.status != tc.status {
+				t.Errorf("the client: status = %d, want %d", s.status, tc.status)
+			} else if len(s.interim) > 0 {
+				t.Errorf("the client: interim = %q, want none", s.interim)
+			} else if !strings.Contains(s.body, "precept_error") {
+				t.Errorf(`the client: body = %q, want substring "precept_error"`, s.body)
 			}
 		})
 	}
@@ -99,12 +109,16 @@ func TestStreamStartsBeforeBodyEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		body := bufio.NewReader(res.Body)
-		if line, err := body.ReadString('\n'); err != nil || line != "data: first\n" {
-			t.Fatalf("first stream line = %q, %v, want \"data: first\\n\"", line, err)
+		if line, err := body.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		} else if line != "data: first\n" {
+			t.Fatalf(`first stream line = %q, want "data: first\n"`, line)
 		}
 		_, _ = io.WriteString(c, strings.Repeat("x", 299000))
-		if rest, err := io.ReadAll(body); err != nil || string(rest) != "\ndata: 300000\n\n" {
-			t.Errorf("rest of the stream = %q, %v, want \"\\ndata: 300000\\n\\n\"", rest, err)
+		if rest, err := io.ReadAll(body); err != nil {
+			t.Error(err)
+		} else if string(rest) != "\ndata: 300000\n\n" {
+			t.Errorf(`rest of the stream = %q, want "\ndata: 300000\n\n"`, string(rest))
 		}
 		_ = res.Body.Close()
 	}
@@ -128,8 +142,10 @@ func TestExpectIsForwardedToUpstream(t *testing.T) {
 		c := dial(t, startProxy(t, u.url))
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 		if status == 200 {
-			if line, err := c.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
-				t.Fatalf("status line = %q, %v, want status 100", line, err)
+			if line, err := c.ReadString('\n'); err != nil {
+				t.Fatal(err)
+			} else if !strings.Contains(line, "100") {
+				t.Fatalf(`status line = %q, want substring "100"`, line)
 			}
 			_, _ = c.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
@@ -160,8 +176,10 @@ func TestStalledBodyEndsRequest(t *testing.T) {
 				_, _ = io.WriteString(c, "x")
 			}
 			lastByte := time.Now()
-			if s := readReply(br, "POST"); s.status != http.StatusRequestTimeout || time.Since(lastByte) != limit {
-				t.Errorf("stalled body to %s: got %+v after %v, want status 408 after %v", path, s, time.Since(lastByte), limit)
+			if s := readReply(br, "POST"); s.status != http.StatusRequestTimeout {
+				t.Errorf("stalled body to %s: status = %d, want 408", path, s.status)
+			} else if time.Since(lastByte) != limit {
+				t.Errorf("stalled body to %s: duration = %v, want %v", path, time.Since(lastByte), limit)
 			}
 			c = l.dial()
 			br = bufio.NewReader(c)

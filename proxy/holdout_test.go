@@ -41,8 +41,10 @@ func TestWithheldShareIsEpsilon(t *testing.T) {
 		}
 		defer func() { _ = res.Body.Close() }()
 		b, err := io.ReadAll(res.Body)
-		if err != nil || !strings.Contains(string(b), "blocks: ") {
-			t.Errorf("got body %s, read error %v, want a body with \"blocks: \"", b, err)
+		if err != nil {
+			t.Error(err)
+		} else if !strings.Contains(string(b), "blocks: ") {
+			t.Errorf(`body = %q, want substring "blocks: "`, string(b))
 		}
 		return strings.Contains(string(b), "blocks: 1")
 	}

@@ -52,8 +52,12 @@ func insertedBlock(t *testing.T, body []byte, text string) string {
 	var req struct {
 		Messages []struct{ Role, Content string }
 	}
-	if err := json.Unmarshal(body, &req); err != nil || len(req.Messages) != 1 || req.Messages[0].Role != "user" {
-		t.Fatalf("the upstream got %s, want one user message", body)
+	if err := json.Unmarshal(body, &req); err != nil {
+		t.Fatal(err)
+	} else if len(req.Messages) != 1 {
+		t.Fatalf("the upstream: Messages = %+v, want 1 item", req.Messages)
+	} else if req.Messages[0].Role != "user" {
+		t.Fatalf(`the upstream: Role = %q, want "user"`, req.Messages[0].Role)
 	}
 	block, _, ok := strings.Cut(req.Messages[0].Content, text)
 	if !ok {
@@ -77,8 +81,14 @@ func checkContained(t *testing.T, style string, a banktest.Lesson, block string)
 		end = "[END KNOWN PITFALLS]"
 	}
 	lines := strings.Split(strings.TrimRight(block, "\n"), "\n")
-	if lines[len(lines)-1] != end || strings.Count(block, end) != 1 || strings.Count(strings.ToLower(block), strings.ToLower(end)) != 1 {
-		t.Errorf("%s: block:\n%s\nwant the line %q exactly once, at the end", a.Name, block, end)
+	if lines[len(lines)-1] != end {
+		t.Errorf("%s: last line = %q, want %q", a.Name, lines[len(lines)-1], end)
+	}
+	if strings.Count(block, end) != 1 {
+		t.Errorf("%s: end markers = %d, want 1", a.Name, strings.Count(block, end))
+	}
+	if strings.Count(strings.ToLower(block), strings.ToLower(end)) != 1 {
+		t.Errorf("%s: lower-case end markers = %d, want 1", a.Name, strings.Count(strings.ToLower(block), strings.ToLower(end)))
 	}
 	for _, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") && !strings.HasPrefix(line, "- [") && !strings.HasPrefix(line, "Cautions (") && !strings.HasPrefix(line, "(Advice") {

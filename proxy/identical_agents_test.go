@@ -98,8 +98,14 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 				loops += strings.Count(string(s.body), "[LOOP DETECTED]")
 			}
 			up.mu.Unlock()
-			if len(distinct) != n || lessons != 3*n || loops != n {
-				t.Errorf("got %d sessions, %d lessons and %d loop warnings, want %d sessions, %d lessons and %d loop warnings", len(distinct), lessons, loops, n, 3*n, n)
+			if len(distinct) != n {
+				t.Errorf("distinct = %+v, want %d items", distinct, n)
+			}
+			if lessons != 3*n {
+				t.Errorf("lessons = %d, want %d", lessons, 3*n)
+			}
+			if loops != n {
+				t.Errorf("loops = %d, want %d", loops, n)
 			}
 			m := f.Options().Metrics
 			if got := f.counter("sessions", "new"); got != n {

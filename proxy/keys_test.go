@@ -50,12 +50,23 @@ func checkErrorFormat(t *testing.T, path string, body []byte) {
 		Type  string
 		Error *struct{ Type, Message, Code string }
 	}
-	if err := json.Unmarshal(body, &e); err != nil || e.Error == nil || e.Error.Type != "precept_error" || e.Error.Message == "" {
-		t.Errorf("%s: body = %s, want a precept_error with a message", path, body)
+	if err := json.Unmarshal(body, &e); err != nil {
+		t.Errorf("%s: %v", path, err)
+		return
+	} else if e.Error == nil {
+		t.Errorf("%s: Error = nil", path)
+		return
+	} else if e.Error.Type != "precept_error" {
+		t.Errorf(`%s: Type = %q, want "precept_error"`, path, e.Error.Type)
+		return
+	} else if e.Error.Message == "" {
+		t.Errorf("%s: Message is empty", path)
 		return
 	}
-	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
-		t.Errorf("%s: error = %s, want the error format of the API at this path", path, body)
+	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") {
+		t.Errorf("%s: type = %q, want error only from the Messages API", path, e.Type)
+	} else if anthropic == (e.Error.Code != "") {
+		t.Errorf("%s: code = %q, want a code only from other APIs", path, e.Error.Code)
 	}
 }
 
@@ -86,15 +97,21 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 		}
 	}
 	f.send(t, "POST", chatPath+"?x=1&key=pk-a&y=%20z", nil, body)
-	if got := up.lastRequest(t); got.uri != chatPath+"?x=1&key=sk-up-a&y=%20z" || got.header.Get("Authorization") != "" {
-		t.Errorf("key in the query: the upstream got %s with headers %v, want the upstream key in the query only", got.uri, got.header)
+	if got := up.lastRequest(t); got.uri != chatPath+"?x=1&key=sk-up-a&y=%20z" {
+		t.Errorf("key in the query: uri = %q, want %q", got.uri, chatPath+"?x=1&key=sk-up-a&y=%20z")
+	} else if got.header.Get("Authorization") != "" {
+		t.Errorf(`key in the query: Authorization = %q, want ""`, got.header.Get("Authorization"))
 	}
 	f.chat(t, bearerHeader("pk-a", "Precept-Session", "s", "Precept-Agent", "forged", "User-Agent", "x/1"), body)
 	f.chat(t, bearerHeader("pk-b", "Precept-Session", "s", "Precept-Agent", "mine"), body)
 	got := storedExchanges(t, f, "s")
 	for tenant, agent := range map[string]string{"team-a": "coder", "team-b": "mine"} {
-		if xs := got[tenant]; len(xs) != 1 || xs[0].Agent != agent || xs[0].Tenant != tenant {
-			t.Errorf("tenant %s: stored exchanges = %v, want one from agent %s", tenant, xs, agent)
+		if xs := got[tenant]; len(xs) != 1 {
+			t.Errorf("tenant %s: got %+v, want 1 exchange", tenant, xs)
+		} else if xs[0].Agent != agent {
+			t.Errorf("tenant %s: Agent = %q, want %q", tenant, xs[0].Agent, agent)
+		} else if xs[0].Tenant != tenant {
+			t.Errorf("tenant %s = %q, want %q", tenant, xs[0].Tenant, tenant)
 		}
 	}
 	checkNotOnDisk(t, f, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
@@ -131,8 +148,11 @@ func TestOnlyKeyDeterminesTenant(t *testing.T) {
 		}
 	}
 	got := storedExchanges(t, f, "s")
-	if len(got) != 1 || len(got["team-a"]) != 3 {
-		t.Errorf("stored exchanges = %v, want 3, only for tenant team-a", got)
+	if len(got) != 1 {
+		t.Fatalf("stored exchanges = %+v, want 1 item", got)
+	}
+	if len(got["team-a"]) != 3 {
+		t.Errorf(`stored exchanges: ["team-a"] = %+v, want 3 exchanges`, got["team-a"])
 	}
 }
 
@@ -150,8 +170,11 @@ func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 			}
 			req.Header = bearerHeader(key, "Precept-Role", sent)
 			c, err := f.RequestClaim(req)
-			if err != nil || c.Role != role {
-				t.Errorf("key %s with Precept-Role %s: role = %q, err = %v, want %q and no error", key, sent, c.Role, err, role)
+			if err != nil {
+				t.Fatalf("key %s with Precept-Role %s: %v", key, sent, err)
+			}
+			if c.Role != role {
+				t.Errorf("key %s with Precept-Role %s = %q, want %q", key, sent, c.Role, role)
 			}
 		}
 	}

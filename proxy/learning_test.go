@@ -153,8 +153,10 @@ func TestEqualFirstRequestsStartTwoSessions(t *testing.T) {
 		res, _ := f.send(t, "POST", chatPath, nil, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, text))
 		return res.Header.Get("Precept-Session")
 	}
-	if a, b := sendMessage("hi"), sendMessage("hi"); a == b || !strings.HasPrefix(a, "s_") {
-		t.Errorf("two equal first requests: got sessions %s and %s, want two distinct ids with prefix s_", a, b)
+	if a, b := sendMessage("hi"), sendMessage("hi"); a == b {
+		t.Errorf("both first requests have session %q, want two sessions", a)
+	} else if !strings.HasPrefix(a, "s_") {
+		t.Errorf(`session = %q, want prefix "s_"`, a)
 	}
 	for i := range 100 { // the failed request may not be recorded yet
 		text := fmt.Sprint("hi ", i)
@@ -167,7 +169,7 @@ func TestEqualFirstRequestsStartTwoSessions(t *testing.T) {
 	}
 	res, _ := f.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if s := res.Header.Get("Precept-Session"); strings.ContainsAny(s, "\r\n\x00") || len(s) > 256 {
-		t.Errorf("session name with control characters: session = %q, want at most 256 bytes without control characters", s)
+		t.Errorf("session name with control characters = %q, want at most 256 bytes without control characters", s)
 	}
 }
 
@@ -185,8 +187,10 @@ func TestRejectedInjectionIsRetriedWithOriginalBody(t *testing.T) {
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	header := http.Header{"Precept-Session": {"s"}}
 	f.chat(t, header, body)
-	if n := up.requestCount(); n != 2 || string(up.lastRequest(t).body) != body {
-		t.Errorf("the upstream got %d requests, want 2; the last body is %q, want the client's %q", n, up.lastRequest(t).body, body)
+	if n := up.requestCount(); n != 2 {
+		t.Errorf("requests = %d, want 2", n)
+	} else if string(up.lastRequest(t).body) != body {
+		t.Errorf("the upstream: body = %q, want %q", string(up.lastRequest(t).body), body)
 	}
 	f.chat(t, header, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"ok"},{"role":"user","content":"alpha again"}]}`)
 	if n := up.requestCount(); n != 3 {
@@ -201,8 +205,11 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	res, _ := f.send(t, "POST", chatPath, http.Header{"Precept-Inject": {"off"}}, body)
-	if string(up.lastRequest(t).body) != body || res.Header.Get("Precept-Skip") != "off" {
-		t.Errorf("with Precept-Inject: off: the upstream got %q, want %q; reply headers = %v, want Precept-Skip: off", up.lastRequest(t).body, body, res.Header)
+	if string(up.lastRequest(t).body) != body {
+		t.Errorf("with Precept-Inject: body = %q, want %q", string(up.lastRequest(t).body), body)
+	}
+	if res.Header.Get("Precept-Skip") != "off" {
+		t.Errorf(`with Precept-Inject: Precept-Skip = %q, want "off"`, res.Header.Get("Precept-Skip"))
 	}
 	res, _ = f.send(t, "POST", chatPath, nil, body)
 	if res.Header.Get("Precept-Lessons") != "one" {
@@ -227,14 +234,20 @@ func TestFeedbackIsJoinedByEachID(t *testing.T) {
 		_ = json.Unmarshal(b, &m)
 		return res.StatusCode, m
 	}
-	if code, m := post(`{"id":"early","session_id":"fb","source":"user","type":"score","score":1}`); code != 202 || m["status"] != "parked" {
-		t.Errorf(`feedback before its session: got status %d, body %v, want status 202 and "parked"`, code, m)
+	if code, m := post(`{"id":"early","session_id":"fb","source":"user","type":"score","score":1}`); code != 202 {
+		t.Errorf("feedback before its session: code = %d, want 202", code)
+	} else if m["status"] != "parked" {
+		t.Errorf(`feedback before its session: m["status"] = %v, want "parked"`, m["status"])
 	}
 	res, _ := f.send(t, "POST", chatPath, http.Header{"Precept-Session": {"fb"}}, `{"messages":[{"role":"user","content":"alpha, write to jane.doe@example.org with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}]}`)
 	id := res.Header.Get("Precept-Request-Id")
 	for _, idMember := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
-		if code, m := post(`{"id":"f",` + idMember + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
-			t.Errorf(`feedback by %s: got status %d, body %v, want status 202 and "joined" with session_id "fb"`, idMember, code, m)
+		if code, m := post(`{"id":"f",` + idMember + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 {
+			t.Errorf("feedback by %s: code = %d, want 202", idMember, code)
+		} else if m["status"] != "joined" {
+			t.Errorf(`feedback by %s: m["status"] = %v, want "joined"`, idMember, m["status"])
+		} else if m["session_id"] != "fb" {
+			t.Errorf(`feedback by %s: m["session_id"] = %v, want "fb"`, idMember, m["session_id"])
 		}
 	}
 	for _, bad := range []string{`{}`, `{"session_id":"fb","source":"user","type":"approval","extra":1}`, `{"session_id":"fb","response_id":"x","source":"user","type":"approval"}`, `{"session_id":"fb","source":"user","type":"score","score":2}`, `nonsense`} {
@@ -247,8 +260,14 @@ func TestFeedbackIsJoinedByEachID(t *testing.T) {
 	}
 	_, b := f.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
 	var bulk []map[string]any
-	if err := json.Unmarshal(b, &bulk); err != nil || len(bulk) != 2 || bulk[0]["status"] != "joined" || bulk[1]["error"] == nil {
-		t.Errorf("one valid and one invalid entry: got body %s, want one \"joined\" result and one error", b)
+	if err := json.Unmarshal(b, &bulk); err != nil {
+		t.Error(err)
+	} else if len(bulk) != 2 {
+		t.Errorf("one valid and one invalid entry: bulk = %+v, want 2 items", bulk)
+	} else if bulk[0]["status"] != "joined" {
+		t.Errorf(`one valid and one invalid entry: bulk[0]["status"] = %v, want "joined"`, bulk[0]["status"])
+	} else if bulk[1]["error"] == nil {
+		t.Error(`one valid and one invalid entry: bulk[1]["error"] = nil`)
 	}
 	eventually(t, func() bool { return f.learned.Samples.Load() > 0 && f.learned.Closed.Load() == 1 })
 	f.stop()

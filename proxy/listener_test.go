@@ -39,8 +39,10 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 			return c, r
 		}
 		_, _ = io.WriteString(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n"+headers+"\r\n")
-		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatalf("%s: status line = %q, %v, want prefix \"HTTP/1.1 200\"", request, line, err)
+		if line, err := r.ReadString('\n'); err != nil {
+			t.Fatalf("%s: %v", request, err)
+		} else if !strings.HasPrefix(line, "HTTP/1.1 200") {
+			t.Fatalf(`%s: got %q, want prefix "HTTP/1.1 200"`, request, line)
 		}
 		return c, r
 	}
@@ -60,8 +62,10 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 		t.Errorf("second longest idle connection: read error %v, want a closed connection", err)
 	}
 	close(finish)
-	if b, err := io.ReadAll(busy); err != nil || !strings.Contains(string(b), "end") {
-		t.Errorf("connection with a request: read %q, %v, want the whole response with \"end\"", b, err)
+	if b, err := io.ReadAll(busy); err != nil {
+		t.Error(err)
+	} else if !strings.Contains(string(b), "end") {
+		t.Errorf(`connection with a request: body = %q, want substring "end"`, string(b))
 	}
 	eventually(t, func() bool { return len(listener.slots) == 3 })
 }
@@ -98,8 +102,10 @@ func TestFullListenerAcceptsWhenRequestEnds(t *testing.T) {
 	}
 	checkStatus := func(r *bufio.Reader) {
 		t.Helper()
-		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatalf("status line = %q, %v, want prefix \"HTTP/1.1 200\"", line, err)
+		if line, err := r.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		} else if !strings.HasPrefix(line, "HTTP/1.1 200") {
+			t.Fatalf(`status line = %q, want prefix "HTTP/1.1 200"`, line)
 		}
 	}
 	one, two := sendRaw("/wait"), sendRaw("/wait")

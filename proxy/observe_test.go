@@ -110,9 +110,14 @@ func TestTurnSpanHasNoContent(t *testing.T) {
 		t.Fatalf("the collector got %d spans, want 1", len(all))
 	}
 	s, got := all[0], spanAttributes(all[0])
-	if want := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(s.GetSpanId()) + "-01"; forwarded.Get("Traceparent") != want || forwarded.Get("Tracestate") != "vendor=x" ||
-		hex.EncodeToString(s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetName() != "chat m-large" {
-		t.Errorf("the upstream got traceparent %q, tracestate %q, want %q and vendor=x; span %q with parent %x, want chat m-large with parent b7ad6b7169203331", forwarded.Get("Traceparent"), forwarded.Get("Tracestate"), want, s.GetName(), s.GetParentSpanId())
+	if want := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(s.GetSpanId()) + "-01"; forwarded.Get("Traceparent") != want {
+		t.Errorf("the upstream: Traceparent = %q, want %q", forwarded.Get("Traceparent"), want)
+	} else if forwarded.Get("Tracestate") != "vendor=x" {
+		t.Errorf(`the upstream: Tracestate = %q, want "vendor=x"`, forwarded.Get("Tracestate"))
+	} else if hex.EncodeToString(s.GetParentSpanId()) != "b7ad6b7169203331" {
+		t.Errorf(`the upstream: parent span id = %q, want "b7ad6b7169203331"`, hex.EncodeToString(s.GetParentSpanId()))
+	} else if s.GetName() != "chat m-large" {
+		t.Errorf(`the upstream: name = %q, want "chat m-large"`, s.GetName())
 	}
 	for k, want := range map[string]string{
 		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m-large", "gen_ai.response.model": "m",
@@ -124,8 +129,14 @@ func TestTurnSpanHasNoContent(t *testing.T) {
 			t.Errorf("attribute %s = %q, want %q", k, got[k], want)
 		}
 	}
-	if len(got["gen_ai.conversation.id"]) != 32 || !strings.HasPrefix(got["precept.request_id"], "req_") || got["error.type"] != "" {
-		t.Errorf("attributes = %q, want a conversation id with 32 characters, a request id with prefix req_, and no error", got)
+	if len(got["gen_ai.conversation.id"]) != 32 {
+		t.Errorf(`attributes["gen_ai.conversation.id"] = %d bytes, want 32`, len(got["gen_ai.conversation.id"]))
+	}
+	if !strings.HasPrefix(got["precept.request_id"], "req_") {
+		t.Errorf(`attributes["precept.request_id"] = %q, want prefix "req_"`, got["precept.request_id"])
+	}
+	if got["error.type"] != "" {
+		t.Errorf(`attributes["error.type"] = %q, want ""`, got["error.type"])
 	}
 }
 
@@ -199,16 +210,22 @@ func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 	f.chat(t, http.Header{"Traceparent": {tracedParent}}, body)
 	stopTracer()
 	e := exemplars(t, reg)
-	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
-		t.Errorf("exemplars = %v, want 2, the first with trace id 0af7651916cd43dd8448eb211c80319c", e)
+	if len(e) != 2 {
+		t.Fatalf("exemplars = %q, want 2 items", e)
+	}
+	if e[0] != "0af7651916cd43dd8448eb211c80319c" {
+		t.Errorf(`exemplars[0] = %q, want "0af7651916cd43dd8448eb211c80319c"`, e[0])
 	}
 	got := gatherMetrics(t, reg)
 	n := 0.0
 	for _, series := range got["precept_upstream_tokens_total"] {
 		n += series.GetCounter().GetValue()
 	}
-	if n != 10 || len(got["precept_upstream_tokens_total"]) != 4 {
-		t.Errorf("precept_upstream_tokens_total = %v, want 10, for 3 input and 2 output tokens in each of two replies", n)
+	if n != 10 {
+		t.Errorf("precept_upstream_tokens_total = %v, want 10", n)
+	}
+	if len(got["precept_upstream_tokens_total"]) != 4 {
+		t.Errorf(`precept_upstream_tokens_total["precept_upstream_tokens_total"] = %+v, want 4 items`, got["precept_upstream_tokens_total"])
 	}
 	for name, want := range map[string]uint64{"gen_ai_client_operation_duration_seconds": 2, "gen_ai_client_token_usage": 4} {
 		var n uint64

@@ -97,8 +97,17 @@ func TestRetryWithoutLessonSendsClientBytes(t *testing.T) {
 		}
 		res, _ := f.send(t, "POST", chatPath, h, body)
 		got := up.lastRequest(t)
-		if res.StatusCode != http.StatusOK || string(got.body) != body || got.header.Get("Content-Encoding") != enc || got.length != int64(len(body)) {
-			t.Errorf("encoding %q: got status %d, want 200; the upstream got %q with length %d and headers %v, want %q with the same length and encoding", enc, res.StatusCode, got.body, got.length, got.header, body)
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("encoding %q: status = %d, want 200, body %s", enc, res.StatusCode, body)
+		}
+		if string(got.body) != body {
+			t.Errorf("encoding %q: body = %q, want %q", enc, string(got.body), body)
+		}
+		if got.header.Get("Content-Encoding") != enc {
+			t.Errorf("encoding %q: Content-Encoding = %q, want %q", enc, got.header.Get("Content-Encoding"), enc)
+		}
+		if got.length != int64(len(body)) {
+			t.Errorf("encoding %q: length = %d, want %d", enc, got.length, int64(len(body)))
 		}
 	}
 	if up.requestCount() != 4 {
@@ -114,12 +123,18 @@ func TestPanicLogContainsRequestID(t *testing.T) {
 	f.MakeDecisionsPanic()
 	res, _ := f.send(t, http.MethodPost, chatPath, nil, alphaRequest)
 	id := res.Header.Get("Precept-Request-Id")
-	if !strings.HasPrefix(id, "req_") || !strings.Contains(log.String(), "request="+id) {
-		t.Errorf("Precept-Request-Id = %q, want prefix req_ and the id in the log: %s", id, log.String())
+	if !strings.HasPrefix(id, "req_") {
+		t.Errorf(`Precept-Request-Id = %q, want prefix "req_"`, id)
+	}
+	if !strings.Contains(log.String(), "request="+id) {
+		t.Errorf("Precept-Request-Id: log = %q, want substring %q", log.String(), "request="+id)
 	}
 	files, err := filepath.Glob("*.go")
-	if err != nil || len(files) < 20 {
-		t.Fatalf("Glob = %q, %v, want at least 20 files", files, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) < 20 {
+		t.Fatalf("Glob = %q, want at least 20 items", files)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -140,12 +155,17 @@ func TestUnknownPathFormKeyIsLoggedOnce(t *testing.T) {
 	for range 3 {
 		res, _ := f.send(t, http.MethodPost, "/p/agent=coder,sesion=one"+chatPath, nil, alphaRequest)
 		_, answer := f.send(t, http.MethodPost, "/v1/feedback", nil, `{"request_id":"`+res.Header.Get("Precept-Request-Id")+`","source":"user","type":"approval"}`)
-		if res.StatusCode != http.StatusOK || !strings.Contains(string(answer), "joined") {
-			t.Fatalf("misspelt key: got status %d, feedback body %s, want 200 and joined", res.StatusCode, answer)
+		if res.StatusCode != http.StatusOK {
+			t.Fatalf("misspelt key: status = %d, want 200, body %s", res.StatusCode, answer)
+		}
+		if !strings.Contains(string(answer), "joined") {
+			t.Fatalf(`misspelt key: body = %q, want substring "joined"`, string(answer))
 		}
 	}
-	if n := strings.Count(log.String(), "key=sesion"); n != 1 || !strings.Contains(log.String(), "agent, run, session") {
-		t.Errorf("got %d log lines about the key sesion, want one that lists the known keys:\n%s", n, log.String())
+	if n := strings.Count(log.String(), "key=sesion"); n != 1 {
+		t.Errorf("log lines about the key = %d, want 1", n)
+	} else if !strings.Contains(log.String(), "agent, run, session") {
+		t.Errorf(`log = %q, want substring "agent, run, session"`, log.String())
 	}
 	for _, key := range []string{"sk-proj-planted2abcdefghij1234567890", "planted%40example.org"} {
 		f.send(t, http.MethodPost, "/p/agent=coder,"+key+"=1"+chatPath, nil, alphaRequest)

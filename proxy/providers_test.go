@@ -99,8 +99,11 @@ func TestAzureDeploymentIsStoredAsModel(t *testing.T) {
 	f := newFixture(t, up, "", nil, map[string]string{"upstream": up.URL})
 	f.send(t, "POST", "/openai/deployments/our-gpt/chat/completions?api-version=1", http.Header{"Precept-Session": {"azure"}}, `{"messages":[{"role":"user","content":"Hello"}]}`)
 	list := defaultTenantExchanges(t, f, "azure")
-	if len(list) != 1 || list[0].Model != "our-gpt" {
-		t.Errorf("got stored exchanges %+v, want one with model our-gpt", list)
+	if len(list) != 1 {
+		t.Fatalf("exchanges = %+v, want 1 exchange", list)
+	}
+	if list[0].Model != "our-gpt" {
+		t.Errorf(`Model = %q, want "our-gpt"`, list[0].Model)
 	}
 }
 
@@ -140,7 +143,9 @@ func TestUnknownProviderPathIsLoggedOnce(t *testing.T) {
 	for range 3 {
 		target.WarnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
 	}
-	if n := strings.Count(log.String(), "correct the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
-		t.Errorf("got %d log lines with a remedy, want one line, which contains the path at the provider; log: %s", n, &log)
+	if n := strings.Count(log.String(), "correct the agent's base URL"); n != 1 {
+		t.Errorf("log lines with a remedy = %d, want 1", n)
+	} else if !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
+		t.Errorf(`log = %q, want substring "sent=/inference/v1/chat/completions"`, log.String())
 	}
 }

@@ -114,8 +114,11 @@ func (r *replayer) replay(t *testing.T, all []recordedRequest) {
 		}
 		reply = rec.Reply
 		res, got := f.send(t, rec.Method, rec.Path, h, string(rec.Body))
-		if res.StatusCode != http.StatusOK || string(got) != reply {
-			t.Fatalf("request %d: got status %d, body %s, want status 200, body %s", i, res.StatusCode, got, reply)
+		if res.StatusCode != http.StatusOK {
+			t.Fatalf("request %d: status = %d, want 200, body %s", i, res.StatusCode, reply)
+		}
+		if string(got) != reply {
+			t.Fatalf("request %d = %q, want %q", i, string(got), reply)
 		}
 		sent := string(up.lastRequest(t).body)
 		if rec.Kind == "side" {
@@ -159,8 +162,11 @@ func TestResultJudgementsGiveSameSamples(t *testing.T) {
 			})
 		}
 	})
-	if storedResults.Load() < 20 || failed.Load() < 5 {
-		t.Errorf("got stored judgements on %d results, %d of them errors, want at least 20 results and 5 errors", storedResults.Load(), failed.Load())
+	if storedResults.Load() < 20 {
+		t.Errorf("storedResults = %d, want at least 20", storedResults.Load())
+	}
+	if failed.Load() < 5 {
+		t.Errorf("failed = %d, want at least 5", failed.Load())
 	}
 }
 
@@ -200,8 +206,11 @@ func (r *replayer) checkTurn(t *testing.T, i int, rec *recordedRequest, session,
 	if r.session == "" {
 		r.session = session
 	}
-	if session == "" || session != r.session {
-		t.Errorf("request %d: session = %s, want %s", i, session, r.session)
+	if session == "" {
+		t.Errorf("request %d: session is empty", i)
+	}
+	if session != r.session {
+		t.Errorf("request %d: session = %q, want %q", i, session, r.session)
 	}
 	list := ""
 	if rec.Kind != "delta" {

@@ -28,12 +28,16 @@ func TestReplyPiecesAreForwardedImmediately(t *testing.T) {
 			t.Fatal(err)
 		}
 		first := make([]byte, 4)
-		if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != `{"a"` {
-			t.Errorf("%s: first part = %q, %v, want `{\"a\"` before the rest is sent", path, first, err)
+		if _, err := io.ReadFull(res.Body, first); err != nil {
+			t.Errorf("%s: %v", path, err)
+		} else if string(first) != `{"a"` {
+			t.Errorf(`%s: got %q, want "{\"a\""`, path, string(first))
 		}
 		sendRest <- struct{}{}
-		if last, err := io.ReadAll(res.Body); err != nil || string(last) != `: 1}` {
-			t.Errorf("%s: rest = %q, %v, want `: 1}`", path, last, err)
+		if last, err := io.ReadAll(res.Body); err != nil {
+			t.Errorf("%s: %v", path, err)
+		} else if string(last) != `: 1}` {
+			t.Errorf(`%s: last = %q, want ": 1}"`, path, string(last))
 		}
 		_ = res.Body.Close()
 	}

@@ -83,12 +83,18 @@ func TestSubAgentWithParentNameSharesUnit(t *testing.T) {
 		t.Fatalf("parent's first turn: the upstream got %s, want [one] exactly once", sent)
 	}
 	main.addCall(n, `{"command":"ls"}`, "README.md")
-	if skip, sent := send(sub.body()); skip != "" || strings.Count(sent, "[two]") != 1 || strings.Contains(sent, "[one]") {
-		t.Fatalf("sub-agent's first turn: Precept-Skip = %q, want none; the upstream got %s, want [two] exactly once and no [one]", skip, sent)
+	if skip, sent := send(sub.body()); skip != "" {
+		t.Fatalf(`sub-agent's first turn: skip = %q, want ""`, skip)
+	} else if strings.Count(sent, "[two]") != 1 {
+		t.Fatalf(`sub-agent's first turn: count of "[two]" = %d, want 1`, strings.Count(sent, "[two]"))
+	} else if strings.Contains(sent, "[one]") {
+		t.Fatalf(`sub-agent's first turn: sent = %q, want no "[one]"`, sent)
 	}
 	sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
-	if skip, sent := send(`{"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"find the parser"}]}`); !strings.HasPrefix(skip, "side:") || strings.Contains(sent, "[two]") {
-		t.Errorf("title request: Precept-Skip = %q, want prefix side:; the upstream got %s, want no [two]", skip, sent)
+	if skip, sent := send(`{"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"find the parser"}]}`); !strings.HasPrefix(skip, "side:") {
+		t.Errorf(`title request: skip = %q, want prefix "side:"`, skip)
+	} else if strings.Contains(sent, "[two]") {
+		t.Errorf(`title request: sent = %q, want no "[two]"`, sent)
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
 		t.Fatalf("parent's second turn: the upstream got %s, want [one] exactly once", sent)
@@ -109,8 +115,10 @@ func TestSubAgentWithParentNameSharesUnit(t *testing.T) {
 			f = newFixture(t, up, dir, book, flags)
 		}
 	}
-	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
-		t.Errorf("parent's third turn: the upstream got %s, want [one] exactly once and no [two]", sent)
+	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
+		t.Errorf(`parent's third turn: count of "[one]" = %d, want 1`, strings.Count(sent, "[one]"))
+	} else if strings.Contains(sent, "[two]") {
+		t.Errorf(`parent's third turn: sent = %q, want no "[two]"`, sent)
 	}
 	unit := waitForUnit(t, f, session.NamedID("default", session.NamespaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // two lessons and the loop warning
@@ -171,17 +179,23 @@ func TestDeclaredSubAgentsShareUnit(t *testing.T) {
 			fork := &agentConversation{system: "You build.", tools: tools, list: append(slices.Clone(main.list), obj{"role": "user", "content": "Please find the parser"})}
 			fresh := &agentConversation{system: "You build.", tools: tools, list: []obj{{"role": "user", "content": "Please find the parser"}}}
 			for turn := range 2 {
-				if sent := send(tc.sub("fork"), fork); strings.Count(sent, "[one]") != 1 || strings.Count(sent, "[two]") != 1 {
-					t.Errorf("turn %d of the fork: the upstream got %s, want [one] and [two] exactly once", turn, sent)
+				if sent := send(tc.sub("fork"), fork); strings.Count(sent, "[one]") != 1 {
+					t.Errorf(`turn %d of the fork: count of "[one]" = %d, want 1`, turn, strings.Count(sent, "[one]"))
+				} else if strings.Count(sent, "[two]") != 1 {
+					t.Errorf(`turn %d of the fork: count of "[two]" = %d, want 1`, turn, strings.Count(sent, "[two]"))
 				}
 				fork.addCall(n, `{"command":"ls src"}`, "parser.go")
-				if sent := send(tc.sub("fresh"), fresh); strings.Contains(sent, "[one]") || strings.Count(sent, "[two]") != 1 {
-					t.Errorf("turn %d of the fresh sub-agent: the upstream got %s, want [two] exactly once and no [one]", turn, sent)
+				if sent := send(tc.sub("fresh"), fresh); strings.Contains(sent, "[one]") {
+					t.Errorf(`turn %d of the fresh sub-agent: sent = %q, want no "[one]"`, turn, sent)
+				} else if strings.Count(sent, "[two]") != 1 {
+					t.Errorf(`turn %d of the fresh sub-agent: count of "[two]" = %d, want 1`, turn, strings.Count(sent, "[two]"))
 				}
 				fresh.addCall(n, `{"command":"ls src"}`, "parser.go")
 			}
-			if sent := send(tc.main, main); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
-				t.Errorf("parent's next turn: the upstream got %s, want [one] exactly once and no [two]", sent)
+			if sent := send(tc.main, main); strings.Count(sent, "[one]") != 1 {
+				t.Errorf(`parent's next turn: count of "[one]" = %d, want 1`, strings.Count(sent, "[one]"))
+			} else if strings.Contains(sent, "[two]") {
+				t.Errorf(`parent's next turn: sent = %q, want no "[two]"`, sent)
 			}
 			waitForUnit(t, f, session.NamedID("default", tc.namespace, "root"), 2)
 			if x := storedExchangesIn(t, f, tc.namespace, "root")["default"]; len(x) != 3 {
@@ -231,8 +245,11 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 			f.Options().Store.Release(ses, 0)
 		}
 		res, _ := f.send(t, "POST", tc.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
-		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
-			t.Errorf("run name %.40q: got status %s, X-Evil %q, want status 200 and no X-Evil", tc.name, res.Status, res.Header.Get("X-Evil"))
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("run name %.40q: status = %d, want 200", tc.name, res.StatusCode)
+		}
+		if res.Header.Get("X-Evil") != "" {
+			t.Errorf(`run name %.40q: X-Evil = %q, want ""`, tc.name, res.Header.Get("X-Evil"))
 		}
 		got := up.lastRequest(t)
 		for k := range got.header {
@@ -251,8 +268,10 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		if strings.Contains(tc.name, "\xff") {
 			continue
 		}
-		if res, answer := f.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted || !strings.Contains(string(answer), "joined") {
-			t.Errorf(`run name %.40q: feedback on the run: got status %s, body %s, want 202 and "joined"`, tc.name, res.Status, answer)
+		if res, answer := f.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted {
+			t.Errorf("run name %.40q: status = %d, want 202, body %s", tc.name, res.StatusCode, answer)
+		} else if !strings.Contains(string(answer), "joined") {
+			t.Errorf(`run name %.40q: body = %q, want substring "joined"`, tc.name, string(answer))
 		}
 	}
 	if ses := f.Options().Store.AcquireInMemory(session.RunID("other", "x")); ses != nil {
@@ -338,8 +357,14 @@ func TestRunWithOptedOutMembers(t *testing.T) {
 	if rec := stored("silent-canary-1"); rec != nil {
 		t.Errorf("run with only opted-out members: got record %+v, want none", rec)
 	}
-	if rec := stored("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Unit.Members != 2 {
-		t.Errorf("run with one opted-out member: got record %+v, want one pick (lesson one) and 2 members", rec)
+	if rec := stored("mixed"); rec == nil {
+		t.Error("run with one opted-out member = nil")
+	} else if len(rec.Assignment.Picks) != 1 {
+		t.Errorf("run with one opted-out member: Picks = %+v, want 1 pick", rec.Assignment.Picks)
+	} else if rec.Assignment.Picks[0].Arm.Slug() != "one" {
+		t.Errorf(`run with one opted-out member: Slug = %q, want "one"`, rec.Assignment.Picks[0].Arm.Slug())
+	} else if rec.Unit.Members != 2 {
+		t.Errorf("run with one opted-out member: Members = %d, want 2", rec.Unit.Members)
 	}
 }
 
@@ -363,8 +388,10 @@ func TestRefusedMemberMarksRunRefused(t *testing.T) {
 	if !strings.Contains(string(up.lastRequest(t).body), "[one]") {
 		t.Errorf("second member: the upstream got %s, want lesson one", up.lastRequest(t).body)
 	}
-	if unit := waitForUnit(t, f, session.RunID("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
-		t.Errorf("run assignment = %+v, want Refused and one pick", unit.Assignment)
+	if unit := waitForUnit(t, f, session.RunID("default", "ci-1"), 2); !unit.Assignment.Refused {
+		t.Error("run assignment: Refused = false, want true")
+	} else if len(unit.Assignment.Picks) != 1 {
+		t.Errorf("run assignment: Picks = %+v, want 1 pick", unit.Assignment.Picks)
 	}
 }
 
@@ -394,8 +421,12 @@ func TestConcurrentAgentsInRunShareAssignment(t *testing.T) {
 				c.list = append(c.list, obj{"role": "user", "content": fmt.Sprintf("agent %d: topic%02d and topic%02d", agent, (agent+turn)%12, (agent+2*turn)%12)})
 				res, answer := f.send(t, "POST", chatPath, h, c.body())
 				var reply struct{ Choices []struct{ Message obj } }
-				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
-					t.Errorf("agent %d, turn %d: got status %s, body %s, want one choice", agent, turn, res.Status, answer)
+				if json.Unmarshal(answer, &reply) != nil {
+					t.Errorf("agent %d, turn %d: %v", agent, turn, json.Unmarshal(answer, &reply))
+					return
+				}
+				if len(reply.Choices) != 1 {
+					t.Errorf("agent %d, turn %d: Choices = %+v, want 1 item", agent, turn, reply.Choices)
 					return
 				}
 				c.list = append(c.list, reply.Choices[0].Message)

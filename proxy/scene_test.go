@@ -107,8 +107,12 @@ func (s *scene) checkText(name string, list []string, text string, want ...int) 
 func (s *scene) checkPrefix(name string, previous, current []string) {
 	s.t.Helper()
 	for i, m := range previous {
-		if i >= len(current) || current[i] != m {
-			s.t.Errorf("%s: messages:\n%s\nwant message %d to equal the previous request's message:\n%s", name, current, i, m)
+		if i >= len(current) {
+			s.t.Errorf("%s: got %d, want less than %d", name, i, len(current))
+			return
+		}
+		if current[i] != m {
+			s.t.Errorf("%s: current[i] = %q, want %q", name, current[i], m)
 			return
 		}
 	}

@@ -24,8 +24,11 @@ func TestConversationObjectKeepsSession(t *testing.T) {
 	for _, s := range up.requests {
 		blocks += strings.Count(string(s.body), "[one]")
 	}
-	if len(up.requests) != 5 || blocks != 1 {
-		t.Errorf("the upstream got %d requests with %d lesson blocks in total, want 5 requests with 1 block", len(up.requests), blocks)
+	if len(up.requests) != 5 {
+		t.Errorf("the upstream: requests = %+v, want 5 items", up.requests)
+	}
+	if blocks != 1 {
+		t.Errorf("the upstream: blocks = %d, want 1", blocks)
 	}
 }
 
@@ -50,20 +53,26 @@ func TestSharedCacheKeyKeepsSessionsSeparate(t *testing.T) {
 		wg.Wait()
 		return out
 	}
-	if got := startConversations(0); len(got) != 20 || !got["my-app"] {
-		t.Fatalf("20 conversations with one key: got %d sessions %v, want 20, including my-app", len(got), got)
+	if got := startConversations(0); len(got) != 20 {
+		t.Fatalf("20 conversations with one key = %+v, want 20 items", got)
+	} else if !got["my-app"] {
+		t.Fatal(`20 conversations with one key: got["my-app"] = false, want true`)
 	}
 	f.stop()
 	f = newFixture(t, up, dir, book, injectAll())
-	if got := startConversations(100); len(got) != 20 || got["my-app"] {
-		t.Errorf("20 conversations after a restart: got %d sessions %v, want 20 without my-app", len(got), got)
+	if got := startConversations(100); len(got) != 20 {
+		t.Errorf("20 conversations after a restart = %+v, want 20 items", got)
+	} else if got["my-app"] {
+		t.Error(`20 conversations after a restart: got["my-app"] = true, want false`)
 	}
 	sendEqual := func() string {
 		res, _ := f.send(t, "POST", chatPath, nil, `{"prompt_cache_key":"another","messages":[{"role":"user","content":"Please fix the build"}]}`)
 		return res.Header.Get("Precept-Session")
 	}
-	if first, second := sendEqual(), sendEqual(); first != "another" || second == first {
-		t.Errorf("two equal first requests: sessions = %s, %s, want \"another\" and a new one", first, second)
+	if first, second := sendEqual(), sendEqual(); first != "another" {
+		t.Errorf(`two equal first requests = %q, want "another"`, first)
+	} else if second == first {
+		t.Errorf("both first requests have session %q, want two sessions", second)
 	}
 	f.stop()
 	f = newFixture(t, up, dir, book, injectAll())

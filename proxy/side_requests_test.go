@@ -102,8 +102,10 @@ func TestFrameworkSideRequestsAreForwardedUnchanged(t *testing.T) {
 			b, _ := json.Marshal(obj{"messages": messages})
 			for range 2 { // a framework repeats the request after each turn
 				res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
-				if got := string(f.up.lastRequest(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-					t.Errorf("Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
+				if got := string(f.up.lastRequest(t).body); got != string(b) {
+					t.Errorf("Precept-Skip = %q, want %q", got, string(b))
+				} else if res.Header.Get("Precept-Skip") != "side:quotes" {
+					t.Errorf(`Precept-Skip: Precept-Skip = %q, want "side:quotes"`, res.Header.Get("Precept-Skip"))
 				}
 			}
 			if n := f.counter("side", "quotes"); n != 2 {
@@ -151,8 +153,10 @@ func TestStructuredSideRequestsAreForwardedUnchanged(t *testing.T) {
 			for i, request := range requests {
 				b, _ := json.Marshal(request)
 				res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
-				if got := string(f.up.lastRequest(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-					t.Errorf("side request %d: Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", i, res.Header.Get("Precept-Skip"), got)
+				if got := string(f.up.lastRequest(t).body); got != string(b) {
+					t.Errorf("side request %d = %q, want %q", i, got, string(b))
+				} else if res.Header.Get("Precept-Skip") != "side:quotes" {
+					t.Errorf(`side request %d: Precept-Skip = %q, want "side:quotes"`, i, res.Header.Get("Precept-Skip"))
 				}
 			}
 		})
@@ -167,8 +171,10 @@ func TestSideRequestAboutPlainChatIsRecognized(t *testing.T) {
 	sendConversation(t, f, bearerHeader("k"), false)
 	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
 	res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
-	if got := string(f.up.lastRequest(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
-		t.Errorf("Precept-Skip = %q, want side:quotes; the upstream got %s, want the client's bytes", res.Header.Get("Precept-Skip"), got)
+	if got := string(f.up.lastRequest(t).body); got != string(b) {
+		t.Errorf("Precept-Skip = %q, want %q", got, string(b))
+	} else if res.Header.Get("Precept-Skip") != "side:quotes" {
+		t.Errorf(`Precept-Skip: Precept-Skip = %q, want "side:quotes"`, res.Header.Get("Precept-Skip"))
 	}
 }
 
@@ -196,7 +202,7 @@ func TestSessionContinuesFromSideRequestSummary(t *testing.T) {
 		t.Errorf("different summary: session = %s, want a new one", got)
 	}
 	if got := sessionFor(summarized(summary)); got != first {
-		t.Errorf("session summary: session = %s, want %s", got, first)
+		t.Errorf("session summary = %s, want %s", got, first)
 	}
 }
 

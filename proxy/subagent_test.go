@@ -59,8 +59,12 @@ func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
-		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded || sub.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Fatalf("sub-agent called by two sessions: unit = %q, Excluded = %t, ExcludedFor = %q, want no unit, Excluded = true, ExcludedFor = %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
+		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" {
+			t.Fatalf(`sub-agent called by two sessions: ID = %q, want ""`, sub.Unit.ID)
+		} else if !sub.Assignment.Excluded {
+			t.Fatal("sub-agent called by two sessions: Excluded = false, want true")
+		} else if sub.Assignment.ExcludedFor != trial.ExcludedTwin {
+			t.Fatalf("sub-agent called by two sessions: ExcludedFor = %s, want %s", sub.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 		question = fmt.Sprintf("Look where the parser of case %d is called", i)
 		lead, lessons := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
@@ -68,8 +72,11 @@ func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 			h.Set("X-Session-Id", fmt.Sprint("ses_below_", i))
 		}
 		sub, subLessons := send("You search.", question, h)
-		if sub.Unit.ID != lead.Identity.ID.String() || lessons != subLessons {
-			t.Errorf("case %d: sub-agent: unit = %q, lessons = %s, want unit %s and lessons %s, as for the calling session", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
+		if sub.Unit.ID != lead.Identity.ID.String() {
+			t.Errorf("case %d: ID = %q, want %q", i, sub.Unit.ID, lead.Identity.ID.String())
+		}
+		if lessons != subLessons {
+			t.Errorf("case %d: lessons = %q, want %q", i, lessons, subLessons)
 		}
 		outcomes[lessons]++
 		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
@@ -77,8 +84,10 @@ func TestSubAgentSharesCallingSessionUnit(t *testing.T) {
 		if optedOut, _ := send("You search.", question, nil); optedOut.Unit.ID != "" {
 			t.Errorf("opted-out session's sub-agent: unit = %q, want none", optedOut.Unit.ID)
 		}
-		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
-			t.Errorf("task that no tool call contains: unit = %q, Excluded = %t, want no unit, Excluded = false", other.Unit.ID, other.Assignment.Excluded)
+		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" {
+			t.Errorf(`task that no tool call contains: ID = %q, want ""`, other.Unit.ID)
+		} else if other.Assignment.Excluded {
+			t.Error("task that no tool call contains: Excluded = true, want false")
 		}
 	}
 	if len(outcomes) < 2 {

@@ -82,8 +82,11 @@ func TestSingleTenancyHasOneTenant(t *testing.T) {
 		t.Errorf("different key with the first reply's call id: session = %s, want a new one", got)
 	}
 	got := storedExchanges(t, f, "shared")
-	if len(got) != 1 || len(got["default"]) != 2 {
-		t.Errorf("got stored exchanges for %d tenants, and %d exchanges for the default tenant, want 1 tenant and 2 exchanges", len(got), len(got["default"]))
+	if len(got) != 1 {
+		t.Fatalf("got = %+v, want 1 item", got)
+	}
+	if len(got["default"]) != 2 {
+		t.Errorf(`["default"] = %+v, want 2 exchanges`, got["default"])
 	}
 }
 
@@ -127,15 +130,21 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	}
 	var sizes []int
 	for tenant, xs := range got {
-		if !strings.HasPrefix(tenant, "t-") || strings.Contains(tenant, "k-") {
-			t.Errorf("stored tenant = %q, want prefix t- and no part of the key", tenant)
+		if !strings.HasPrefix(tenant, "t-") {
+			t.Errorf(`stored tenant = %q, want prefix "t-"`, tenant)
+		}
+		if strings.Contains(tenant, "k-") {
+			t.Errorf(`stored tenant = %q, want no "k-"`, tenant)
 		}
 		if len(xs) > 0 {
 			sizes = append(sizes, len(xs))
 		}
 	}
-	if len(sizes) != 2 || sizes[0]+sizes[1] != 5 {
-		t.Errorf("exchange counts by tenant = %v, want two tenants with 5 exchanges in total", sizes)
+	if len(sizes) != 2 {
+		t.Fatalf("exchange counts by tenant: sizes = %v, want 2 items", sizes)
+	}
+	if sizes[0]+sizes[1] != 5 {
+		t.Errorf("exchange counts by tenant: sizes[0]+sizes[1] = %d, want 5", sizes[0]+sizes[1])
 	}
 	checkNotOnDisk(t, f, "k-one", "k-two", "k-three")
 }
@@ -145,8 +154,10 @@ func postApproval(t *testing.T, f *fixture, h http.Header, idMember string) stri
 	t.Helper()
 	res, body := f.send(t, "POST", "/v1/feedback", h, `{`+idMember+`,"source":"user","type":"approval"}`)
 	var a struct{ Status string }
-	if err := json.Unmarshal(body, &a); err != nil || res.StatusCode != http.StatusAccepted {
-		t.Fatalf("feedback with %s: got status %d, body %s, want 202", idMember, res.StatusCode, body)
+	if err := json.Unmarshal(body, &a); err != nil {
+		t.Fatalf("feedback with %s: %v", idMember, err)
+	} else if res.StatusCode != http.StatusAccepted {
+		t.Fatalf("feedback with %s: status = %d, want 202, body %s", idMember, res.StatusCode, body)
 	}
 	return a.Status
 }
@@ -177,8 +188,10 @@ func TestConcurrentTenantsDoNotMix(t *testing.T) {
 	for _, s := range up.requests {
 		key := strings.TrimPrefix(s.header.Get("Authorization"), "Bearer key-")
 		ownCanaries := strings.Count(string(s.body), "canary-"+key+"-")
-		if all := strings.Count(string(s.body), "canary-"); ownCanaries == 0 || ownCanaries != all {
-			t.Errorf("request with key %s contains %d canaries, %d of them from this key, want at least one, all from this key", key, all, ownCanaries)
+		if all := strings.Count(string(s.body), "canary-"); ownCanaries == 0 {
+			t.Error("ownCanaries = 0, want at least 1")
+		} else if ownCanaries != all {
+			t.Errorf("ownCanaries = %d, want %d", ownCanaries, all)
 		}
 	}
 	got := storedExchanges(t, f, "build")

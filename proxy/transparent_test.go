@@ -52,8 +52,10 @@ func TestUnusualBodyIsForwardedByteForByte(t *testing.T) {
 	t.Run("above the inspection limit", func(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"alpha ` + strings.Repeat("x", 9<<20) + `"}]}`
 		f.chat(t, nil, body)
-		if got := up.lastRequest(t); string(got.body) != body || got.length != int64(len(body)) {
-			t.Errorf("the upstream got Content-Length %d and body %.100q, want %d and %.100q", got.length, got.body, len(body), body)
+		if got := up.lastRequest(t); string(got.body) != body {
+			t.Errorf("the upstream: body = %q, want %q", string(got.body), body)
+		} else if got.length != int64(len(body)) {
+			t.Errorf("the upstream: length = %d, want %d", got.length, int64(len(body)))
 		}
 	})
 }
@@ -124,11 +126,17 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 		t.Run(tc.method+" "+tc.path, func(t *testing.T) {
 			res, body := f.send(t, tc.method, tc.path, nil, "")
 			got := up.lastRequest(t)
-			if got.uri != tc.want || got.method != tc.method {
-				t.Errorf("the upstream got %s %s, want %s %s", got.method, got.uri, tc.method, tc.want)
+			if got.uri != tc.want {
+				t.Errorf("the upstream: uri = %q, want %q", got.uri, tc.want)
 			}
-			if res.StatusCode != http.StatusTeapot || string(body) != "tea" {
-				t.Errorf("the client got status %d and body %q, want 418 and \"tea\"", res.StatusCode, body)
+			if got.method != tc.method {
+				t.Errorf("the upstream: method = %q, want %q", got.method, tc.method)
+			}
+			if res.StatusCode != http.StatusTeapot {
+				t.Errorf("the client: status = %d, want 418, body %s", res.StatusCode, body)
+			}
+			if string(body) != "tea" {
+				t.Errorf(`the client: body = %q, want "tea"`, string(body))
 			}
 			if res.Header.Get("Precept-Session") != "" {
 				t.Errorf("Precept-Session = %q on a path that is not inspected, want no header", res.Header.Get("Precept-Session"))
@@ -138,14 +146,19 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 	t.Run("multipart", func(t *testing.T) {
 		body := "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n\x00\x01\r\n--b--\r\n"
 		f.send(t, "POST", "/v1/audio/transcriptions", http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}, body)
-		if got := up.lastRequest(t); string(got.body) != body || got.header.Get("Content-Type") != "multipart/form-data; boundary=b" {
-			t.Errorf("the upstream got %q with headers %v, want %q as multipart/form-data", got.body, got.header, body)
+		if got := up.lastRequest(t); string(got.body) != body {
+			t.Errorf("the upstream: body = %q, want %q", string(got.body), body)
+		} else if got.header.Get("Content-Type") != "multipart/form-data; boundary=b" {
+			t.Errorf(`the upstream: Content-Type = %q, want "multipart/form-data; boundary=b"`, got.header.Get("Content-Type"))
 		}
 	})
 	t.Run("HEAD /", func(t *testing.T) {
 		res, _ := f.send(t, "HEAD", "/", nil, "")
-		if res.StatusCode != http.StatusTeapot || up.lastRequest(t).method != "HEAD" {
-			t.Errorf("HEAD /: the client got status %d, want 418; the upstream got method %s, want HEAD", res.StatusCode, up.lastRequest(t).method)
+		if res.StatusCode != http.StatusTeapot {
+			t.Errorf("HEAD /: status = %d, want 418", res.StatusCode)
+		}
+		if up.lastRequest(t).method != "HEAD" {
+			t.Errorf(`HEAD /: method = %q, want "HEAD"`, up.lastRequest(t).method)
 		}
 	})
 }
@@ -180,11 +193,16 @@ func TestForwardedHeaders(t *testing.T) {
 	if got.uri != chatPath+"?beta=true" {
 		t.Errorf("the upstream got path %s, want %s?beta=true", got.uri, chatPath)
 	}
-	if c := res.Header["Set-Cookie"]; len(c) != 2 || res.Header.Get("X-Ratelimit-Remaining") != "7" {
-		t.Errorf("reply headers = %v, want 2 cookies and X-Ratelimit-Remaining: 7", res.Header)
+	if c := res.Header["Set-Cookie"]; len(c) != 2 {
+		t.Errorf("reply headers = %q, want 2 items", c)
+	} else if res.Header.Get("X-Ratelimit-Remaining") != "7" {
+		t.Errorf(`reply headers: X-Ratelimit-Remaining = %q, want "7"`, res.Header.Get("X-Ratelimit-Remaining"))
 	}
-	if res.Header.Get("Precept-Session") != "mine" || !strings.HasPrefix(res.Header.Get("Precept-Request-Id"), "req_") {
-		t.Errorf("reply headers = %v, want Precept-Session: mine and a Precept-Request-Id with prefix req_", res.Header)
+	if res.Header.Get("Precept-Session") != "mine" {
+		t.Errorf(`reply headers: Precept-Session = %q, want "mine"`, res.Header.Get("Precept-Session"))
+	}
+	if !strings.HasPrefix(res.Header.Get("Precept-Request-Id"), "req_") {
+		t.Errorf(`reply headers: Precept-Request-Id = %q, want prefix "req_"`, res.Header.Get("Precept-Request-Id"))
 	}
 	for _, k := range []string{"Precept-Lessons", "Precept-Withheld", "Precept-Skip"} {
 		if res.Header.Get(k) != "" {
@@ -227,21 +245,32 @@ func TestCompressedBodiesAreForwarded(t *testing.T) {
 	})
 	f := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	res, body := f.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
-	if res.Header.Get("Content-Encoding") != "gzip" || string(body) != models {
-		t.Errorf("the client got %q with Content-Encoding %q, want %q with gzip", body, res.Header.Get("Content-Encoding"), models)
+	if res.Header.Get("Content-Encoding") != "gzip" {
+		t.Errorf(`the client: Content-Encoding = %q, want "gzip"`, res.Header.Get("Content-Encoding"))
+	}
+	if string(body) != models {
+		t.Errorf("the client: body = %q, want %q", string(body), models)
 	}
 	noMatch := gzipped(`{"messages":[{"role":"user","content":"no match"}]}`)
 	f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, noMatch)
-	if got := up.lastRequest(t); string(got.body) != noMatch || got.header.Get("Content-Encoding") != "gzip" {
-		t.Errorf("gzip body without a match: the upstream got %q with Content-Encoding %q, want %q with gzip", got.body, got.header.Get("Content-Encoding"), noMatch)
+	if got := up.lastRequest(t); string(got.body) != noMatch {
+		t.Errorf("gzip body without a match = %q, want %q", string(got.body), noMatch)
+	} else if got.header.Get("Content-Encoding") != "gzip" {
+		t.Errorf(`gzip body without a match: Content-Encoding = %q, want "gzip"`, got.header.Get("Content-Encoding"))
 	}
 	f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, gzipped(alphaRequest))
-	if got := up.lastRequest(t); !bytes.Contains(got.body, []byte("[one]")) || got.header.Get("Content-Encoding") != "" || got.length != int64(len(got.body)) {
-		t.Errorf("gzip body with a match: the upstream got %q with headers %v and Content-Length %d, want an uncompressed body with lesson one and matching length", got.body, got.header, got.length)
+	if got := up.lastRequest(t); !bytes.Contains(got.body, []byte("[one]")) {
+		t.Errorf("gzip body with a match = %s, want substring [one]", got.body)
+	} else if got.header.Get("Content-Encoding") != "" {
+		t.Errorf(`gzip body with a match: Content-Encoding = %q, want ""`, got.header.Get("Content-Encoding"))
+	} else if got.length != int64(len(got.body)) {
+		t.Errorf("gzip body with a match: length = %d, want %d", got.length, int64(len(got.body)))
 	}
 	f.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"zstd"}}, "not zstd")
-	if got := up.lastRequest(t); string(got.body) != "not zstd" || got.header.Get("Content-Encoding") != "zstd" {
-		t.Errorf("invalid zstd body: the upstream got %q with headers %v, want \"not zstd\" as zstd", got.body, got.header)
+	if got := up.lastRequest(t); string(got.body) != "not zstd" {
+		t.Errorf(`invalid zstd body = %q, want "not zstd"`, string(got.body))
+	} else if got.header.Get("Content-Encoding") != "zstd" {
+		t.Errorf(`invalid zstd body: Content-Encoding = %q, want "zstd"`, got.header.Get("Content-Encoding"))
 	}
 }
 
@@ -288,8 +317,11 @@ func TestEachStreamChunkIsFlushed(t *testing.T) {
 			next <- fmt.Sprintf("data: %d\n\n", i)
 		}
 		line, err := br.ReadString('\n')
-		if err != nil || line != fmt.Sprintf("data: %d\n", i) {
-			t.Fatalf("chunk %d = %q, %v, want \"data: %d\" before the next chunk is sent", i, line, err, i)
+		if err != nil {
+			t.Fatalf("chunk %d: %v", i, err)
+		}
+		if line != fmt.Sprintf("data: %d\n", i) {
+			t.Fatalf("chunk %d = %q, want %q", i, line, fmt.Sprintf("data: %d\n", i))
 		}
 		_, _ = br.ReadString('\n')
 	}
@@ -377,8 +409,10 @@ func TestStreamIsCutAfterIdleTimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if got, err := io.ReadAll(res.Body); err == nil || string(got) != ": keep-alive\n\n" {
-		t.Errorf("idle stream ended with error %v after %q, want an error after one keep-alive line", err, got)
+	if got, err := io.ReadAll(res.Body); err == nil {
+		t.Error("error = nil, want an error")
+	} else if string(got) != ": keep-alive\n\n" {
+		t.Errorf(`string = %q, want ": keep-alive\n\n"`, string(got))
 	}
 }
 
@@ -393,17 +427,24 @@ func TestChunkedBodyAndTrailerAreForwarded(t *testing.T) {
 	defer c.Close()
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n", chatPath)
 	tp := textproto.NewReader(bufio.NewReader(c))
-	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "100") {
-		t.Fatalf("first status line = %q, %v, want status 100", line, err)
+	if line, err := tp.ReadLine(); err != nil {
+		t.Fatal(err)
+	} else if !strings.Contains(line, "100") {
+		t.Fatalf(`first status line = %q, want substring "100"`, line)
 	}
 	_, _ = tp.ReadLine()
 	fmt.Fprintf(c, "%x\r\n%s\r\n0\r\nX-Sum: 42\r\n\r\n", len(body), body)
-	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "200") {
-		t.Fatalf("second status line = %q, %v, want status 200", line, err)
+	if line, err := tp.ReadLine(); err != nil {
+		t.Fatal(err)
+	} else if !strings.Contains(line, "200") {
+		t.Fatalf(`second status line = %q, want substring "200"`, line)
 	}
 	got := up.lastRequest(t)
-	if got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
-		t.Errorf("the upstream got trailer %v and body %q, want X-Sum: 42 and lesson one", got.trailer, got.body)
+	if got.trailer.Get("X-Sum") != "42" {
+		t.Errorf(`the upstream: X-Sum = %q, want "42"`, got.trailer.Get("X-Sum"))
+	}
+	if !bytes.Contains(got.body, []byte("[one]")) {
+		t.Errorf("the upstream: body = %s, want substring [one]", got.body)
 	}
 }
 
@@ -421,13 +462,23 @@ func TestForbiddenTrailersAreDropped(t *testing.T) {
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\nX-Sum: 42\r\n%s\r\n\r\n", chatPath, len(body), body, trailer)
 		line, err := textproto.NewReader(bufio.NewReader(c)).ReadLine()
 		_ = c.Close()
-		if err != nil || !strings.Contains(line, "200") {
-			t.Errorf("trailer %s: status line = %q, %v, want status 200", trailer, line, err)
+		if err != nil {
+			t.Fatalf("trailer %s: %v", trailer, err)
+			continue
+		}
+		if !strings.Contains(line, "200") {
+			t.Errorf(`trailer %s = %q, want substring "200"`, trailer, line)
 			continue
 		}
 		got := up.lastRequest(t)
-		if len(got.trailer) != 1 || got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
-			t.Errorf("trailer %s: the upstream got trailers %v and body %q, want only trailer X-Sum: 42, and lesson one in the body", trailer, got.trailer, got.body)
+		if len(got.trailer) != 1 {
+			t.Fatalf("trailer %s = %+v, want 1 item", trailer, got.trailer)
+		}
+		if got.trailer.Get("X-Sum") != "42" {
+			t.Errorf(`trailer %s: X-Sum = %q, want "42"`, trailer, got.trailer.Get("X-Sum"))
+		}
+		if !bytes.Contains(got.body, []byte("[one]")) {
+			t.Errorf("trailer %s: body = %s, want substring [one]", trailer, got.body)
 		}
 	}
 }
@@ -467,8 +518,11 @@ func TestRefusedRequests(t *testing.T) {
 	up := newUpstream(t, nil)
 	f := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	res, body := f.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
-	if res.StatusCode != 413 || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("body above limits.body_bytes: got status %d, body %s, want status 413 and a body with precept_error", res.StatusCode, body)
+	if res.StatusCode != 413 {
+		t.Errorf("body above limits.body_bytes: status = %d, want 413, body %s", res.StatusCode, body)
+	}
+	if !strings.Contains(string(body), "precept_error") {
+		t.Errorf(`body above limits.body_bytes: body = %q, want substring "precept_error"`, string(body))
 	}
 	res, _ = f.send(t, "GET", "/v1/responses", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"x"}}, "")
 	if res.StatusCode != http.StatusUpgradeRequired {
@@ -493,8 +547,11 @@ func TestUnresponsiveUpstreamCausesGatewayTimeout(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	f := newFixture(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
 	res, body := f.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
-	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("unresponsive upstream: got status %d, body %s, want status 504 and a body with precept_error", res.StatusCode, body)
+	if res.StatusCode != http.StatusGatewayTimeout {
+		t.Errorf("unresponsive upstream: status = %d, want 504, body %s", res.StatusCode, body)
+	}
+	if !strings.Contains(string(body), "precept_error") {
+		t.Errorf(`unresponsive upstream: body = %q, want substring "precept_error"`, string(body))
 	}
 }
 

@@ -36,8 +36,11 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 			}
 			a.history = []historyItem{a.history[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
 			_, call, list := a.sendNext(t, f, h)
-			if strings.Count(list, "[one]") != 1 || strings.Index(list, "[one]") < strings.Index(list, "three files") {
-				t.Errorf("list after the compaction = %s, want [one] exactly once, after the summary", list)
+			if strings.Count(list, "[one]") != 1 {
+				t.Errorf(`list after the compaction: count of "[one]" = %d, want 1`, strings.Count(list, "[one]"))
+			}
+			if strings.Index(list, "[one]") < strings.Index(list, "three files") {
+				t.Errorf(`list after the compaction: Index(list, "[one]") = %d, want at least %d`, strings.Index(list, "[one]"), strings.Index(list, "three files"))
 			}
 			a.addCall(call, "ls", "x", false)
 			_, _, next := a.sendNext(t, f, h)
@@ -45,8 +48,10 @@ func TestLessonIsInsertedAgainAfterCompaction(t *testing.T) {
 				t.Errorf("next turn's list:\n%s\nwant [one] exactly once, and the previous list at the start:\n%s", next, list)
 			}
 			x := storedExchangesIn(t, f, session.NamespaceXSession, "ses_"+api)["default"]
-			if n := len(x); n != 5 || x[n-1].Turn != 5 {
-				t.Errorf("got %d stored exchanges %v, want 5, the last one in turn 5", n, x)
+			if n := len(x); n != 5 {
+				t.Errorf("stored exchanges = %d, want 5", n)
+			} else if x[n-1].Turn != 5 {
+				t.Errorf("[n-1].Turn = %d, want 5", x[n-1].Turn)
 			}
 		})
 	}
@@ -97,8 +102,14 @@ func TestSideRequestsInNamedSession(t *testing.T) {
 		}
 	}
 	x := storedExchangesIn(t, f, session.NamespaceXSession, "ses_side")["default"]
-	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
-		t.Errorf("got %d stored exchanges %v, want one in turn 1 and one in turn 2", len(x), x)
+	if len(x) != 2 {
+		t.Fatalf("exchanges = %+v, want 2 exchanges", x)
+	}
+	if x[0].Turn != 1 {
+		t.Errorf("Turn = %d, want 1", x[0].Turn)
+	}
+	if x[1].Turn != 2 {
+		t.Errorf("[1].Turn = %d, want 2", x[1].Turn)
 	}
 }
 
@@ -110,8 +121,10 @@ func TestSideRequestStartsNoSession(t *testing.T) {
 	for _, system := range []string{"You are a title generator.", "You are an expert at writing Git commits. Write a short commit message."} {
 		b, _ := json.Marshal(obj{"messages": []obj{{"role": "system", "content": system}, {"role": "user", "content": "do alpha"}}})
 		res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
-		if got := up.lastRequest(t).body; !bytes.Equal(got, b) || !strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
-			t.Errorf("%s: Precept-Skip = %q, want prefix side:; the upstream got %q, want %q", system, res.Header.Get("Precept-Skip"), got, b)
+		if got := up.lastRequest(t).body; !bytes.Equal(got, b) {
+			t.Errorf("%s: got %.60q, want %.60q", system, got, b)
+		} else if !strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
+			t.Errorf(`%s: Precept-Skip = %q, want prefix "side:"`, system, res.Header.Get("Precept-Skip"))
 		}
 	}
 	if n := counterTotal(f.Options().Metrics.Series("sessions")); n != 0 {
@@ -197,8 +210,11 @@ func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 				a.addCall(res.Header.Get("X-Call"), "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
 			}
 		}
-		if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
-			t.Errorf("turn %d: the three attempts' bodies differ:\n%s", turn, strings.Join(bodies, "\n"))
+		if bodies[0] != bodies[1] {
+			t.Errorf("turn %d: bodies[0] = %q, want %q", turn, bodies[0], bodies[1])
+		}
+		if bodies[0] != bodies[2] {
+			t.Errorf("turn %d: bodies[0] = %q, want %q", turn, bodies[0], bodies[2])
 		}
 	}
 	loops, complete := 0, 0
@@ -211,8 +227,11 @@ func sendWithRetries(t *testing.T, failingReply http.HandlerFunc, named bool) {
 			t.Errorf("exchange %d: turn = %d, want %d", i, x.Turn, want)
 		}
 	}
-	if loops != 1 || complete != 3 {
-		t.Errorf("got %d loops and %d complete exchanges, want 1 loop and 3 complete exchanges", loops, complete)
+	if loops != 1 {
+		t.Errorf("loops = %d, want 1", loops)
+	}
+	if complete != 3 {
+		t.Errorf("complete = %d, want 3", complete)
 	}
 }
 
@@ -238,8 +257,10 @@ func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 				h := http.Header{"Precept-Session": {"refused"}}
 				a := newAPIAgent(api, "do alpha")
 				_, call, _ := a.sendNext(t, f, h)
-				if n := up.requestCount(); n != 2 || string(up.lastRequest(t).body) != a.body() {
-					t.Errorf("the upstream got %d requests, want 2; the last one is %s, want %s", n, up.lastRequest(t).body, a.body())
+				if n := up.requestCount(); n != 2 {
+					t.Errorf("requests = %d, want 2", n)
+				} else if string(up.lastRequest(t).body) != a.body() {
+					t.Errorf("the upstream: body = %q, want %q", string(up.lastRequest(t).body), a.body())
 				}
 				a.addCall(call, "ls", "x", false)
 				a.addUserMessage("alpha again")
@@ -250,8 +271,10 @@ func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 				always.Store(true)
 				body := newAPIAgent(api, "do alpha").body()
 				res, b := f.send(t, "POST", a.path(), http.Header{"Precept-Session": {"both"}}, body)
-				if want := fmt.Sprintf(`{"error":"refused %d bytes"}`, len(body)); res.StatusCode != status || string(b) != want {
-					t.Errorf("both requests refused: got status %d, body %s, want status %d, body %s", res.StatusCode, b, status, want)
+				if want := fmt.Sprintf(`{"error":"refused %d bytes"}`, len(body)); res.StatusCode != status {
+					t.Errorf("both requests refused: status = %d, want %d, body %s", res.StatusCode, status, b)
+				} else if string(b) != want {
+					t.Errorf("both requests refused: body = %q, want %q", string(b), want)
 				}
 			})
 		}

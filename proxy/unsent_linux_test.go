@@ -34,7 +34,10 @@ func TestListenerLimitsUnsentBytes(t *testing.T) {
 	if err := raw.Control(func(fd uintptr) { got, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpNotSentLowat) }); err != nil {
 		t.Fatal(err)
 	}
-	if err != nil || got != maxUnsentBytes {
-		t.Errorf("TCP_NOTSENT_LOWAT: got %d, %v, want %d", got, err, maxUnsentBytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != maxUnsentBytes {
+		t.Errorf("TCP_NOTSENT_LOWAT = %d, want %d", got, maxUnsentBytes)
 	}
 }

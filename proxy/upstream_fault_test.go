@@ -64,8 +64,11 @@ func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 		return
 	}
 	for i := range got {
-		if len(got) != len(want) || !regexp.MustCompile(want[i]).MatchString(got[i]) {
-			t.Fatalf("log lines = %q, want matches for %q", got, want)
+		if len(got) != len(want) {
+			t.Fatalf("log lines = %q, want %d items", got, len(want))
+		}
+		if !regexp.MustCompile(want[i]).MatchString(got[i]) {
+			t.Fatal("log lines: MatchString(got[i]) = false, want true")
 		}
 	}
 }
@@ -111,7 +114,11 @@ func TestRefusedWebhooksAreLoggedOncePerMinute(t *testing.T) {
 		r.warn(log, hooks.GitHub, now)
 		now = now.Add(100 * time.Millisecond)
 	}
-	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 || !strings.Contains(lines[0], "refused=1") || !strings.Contains(lines[1], "refused=600") {
-		t.Errorf("log after 1,000 refused deliveries in 100 s = %q, want a line with refused=1 and a line with refused=600", lines)
+	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 2 {
+		t.Errorf("log after 1,000 refused deliveries in 100 s = %q, want 2 items", lines)
+	} else if !strings.Contains(lines[0], "refused=1") {
+		t.Errorf(`log after 1,000 refused deliveries in 100 s: lines[0] = %q, want substring "refused=1"`, lines[0])
+	} else if !strings.Contains(lines[1], "refused=600") {
+		t.Errorf(`log after 1,000 refused deliveries in 100 s: lines[1] = %q, want substring "refused=600"`, lines[1])
 	}
 }

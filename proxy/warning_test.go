@@ -32,8 +32,11 @@ func TestStoredLoopWarningIsRedacted(t *testing.T) {
 	}
 	defer func() { _ = db.Close() }()
 	row, found, err := db.Session(t.Context(), "default", session.NamedID("default", session.NamespaceSession, "s"))
-	if err != nil || !found {
-		t.Fatalf("stored session: found = %t, error %v, want a session", found, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !found {
+		t.Fatal("stored session: found = false, want true")
 	}
 	if !strings.Contains(string(row.Data), "LOOP DETECTED") {
 		t.Fatalf("stored session has no loop warning: %s", row.Data)

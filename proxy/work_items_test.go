@@ -57,8 +57,14 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 		`"pull_request":"https://github.com/acme/shop/pull/12"`, `"pull_request":"https://github.com/Acme/Shop/pull/12/files#r1"`,
 		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
 	} {
-		if got := f.postScore(t, nil, member); got.code != 202 || got.Status != "joined" || got.Session != "a" || !slices.Equal(got.Sessions, []string{"a"}) {
-			t.Errorf("feedback on %s: got %+v, want joined with session a", member, got)
+		if got := f.postScore(t, nil, member); got.code != 202 {
+			t.Errorf("feedback on %s: code = %d, want 202", member, got.code)
+		} else if got.Status != "joined" {
+			t.Errorf(`feedback on %s: Status = %q, want "joined"`, member, got.Status)
+		} else if got.Session != "a" {
+			t.Errorf(`feedback on %s: Session = %q, want "a"`, member, got.Session)
+		} else if !slices.Equal(got.Sessions, []string{"a"}) {
+			t.Errorf("feedback on %s: Sessions = %q, want %q", member, got.Sessions, []string{"a"})
 		}
 	}
 	for member, want := range map[string]int{
@@ -67,8 +73,10 @@ func TestFeedbackIsJoinedByWorkItem(t *testing.T) {
 		`"pull_request":"12"`: 400, `"pull_request":"https://github.com/acme/shop"`: 400, `"pull_request":"acme/shop#0"`: 400,
 		`"commit":"3f2a9c1","branch":"fix/x"`: 400, `"commit":"3f2a9c1","session_id":"a"`: 400, `"commit":7`: 400, `"branch":""`: 400,
 	} {
-		if got := f.postScore(t, nil, member); got.code != want || got.Error.Message == "" {
-			t.Errorf("feedback on %s: got %+v, want status %d with a message", member, got, want)
+		if got := f.postScore(t, nil, member); got.code != want {
+			t.Errorf("feedback on %s: code = %d, want %d", member, got.code, want)
+		} else if got.Error.Message == "" {
+			t.Errorf("feedback on %s: Message is empty", member)
 		}
 	}
 }
@@ -80,8 +88,10 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 409 {
 		t.Errorf("hash shared by two commits: got %+v, want status 409", got)
 	}
-	if got := f.postScore(t, nil, `"commit":"3f2a9c1b"`); got.code != 202 || got.Session != "b" {
-		t.Errorf("longer hash: got %+v, want session b", got)
+	if got := f.postScore(t, nil, `"commit":"3f2a9c1b"`); got.code != 202 {
+		t.Errorf("longer hash: code = %d, want 202", got.code)
+	} else if got.Session != "b" {
+		t.Errorf(`longer hash: Session = %q, want "b"`, got.Session)
 	}
 	f.sendCommandTurns(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a shorter hash of session b's commit
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(got.Sessions, []string{"c", "b"}) {
@@ -97,14 +107,24 @@ func TestFeedbackOnWorkItemRatesNewestSessions(t *testing.T) {
 		f.sendCommandTurns(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
 	}
 	got := f.postScore(t, nil, `"branch":"fix/x"`)
-	if len(got.Sessions) != 20 || got.Sessions[0] != "s23" || got.Sessions[19] != "s04" {
-		t.Errorf("branch with 24 sessions: got %+v, want the newest 20 sessions, s23 to s04", got)
+	if len(got.Sessions) != 20 {
+		t.Fatalf("branch with 24 sessions = %q, want 20 items", got.Sessions)
+	}
+	if got.Sessions[0] != "s23" {
+		t.Errorf(`branch with 24 sessions: Sessions[0] = %q, want "s23"`, got.Sessions[0])
+	}
+	if got.Sessions[19] != "s04" {
+		t.Errorf(`branch with 24 sessions: Sessions[19] = %q, want "s04"`, got.Sessions[19])
 	}
 	for _, name := range []string{"r1", "r2"} {
 		f.sendCommandTurns(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
-	if got := f.postScore(t, nil, `"commit":"4f2a9c1"`); got.Run != "nightly" || !slices.Equal(got.Runs, []string{"nightly"}) || got.Sessions != nil {
-		t.Errorf("commit in a run: got %+v, want run nightly and no sessions", got)
+	if got := f.postScore(t, nil, `"commit":"4f2a9c1"`); got.Run != "nightly" {
+		t.Errorf(`commit in a run = %q, want "nightly"`, got.Run)
+	} else if !slices.Equal(got.Runs, []string{"nightly"}) {
+		t.Errorf("commit in a run: Runs = %q, want %q", got.Runs, []string{"nightly"})
+	} else if got.Sessions != nil {
+		t.Errorf("commit in a run: Sessions = %q, want nil", got.Sessions)
 	}
 }
 
@@ -134,7 +154,9 @@ func TestWorkItemsSurviveRestart(t *testing.T) {
 	f.sendCommandTurns(t, sessionHeader("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	f.stop()
 	f = newFixture(t, up, dir, nil, injectAll())
-	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 202 || got.Session != "a" {
-		t.Errorf("commit after a restart: got %+v, want session a", got)
+	if got := f.postScore(t, nil, `"commit":"3f2a9c1"`); got.code != 202 {
+		t.Errorf("commit after a restart: code = %d, want 202", got.code)
+	} else if got.Session != "a" {
+		t.Errorf(`commit after a restart: Session = %q, want "a"`, got.Session)
 	}
 }

@@ -58,12 +58,24 @@ func TestCrashLosesNoCountedTurn(t *testing.T) {
 		next := openFixture(t, dir, f.clock, nil)
 		next.deliver()
 		after := readAccount(t, outboxIn(dir), true)
-		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
-			t.Errorf("crash %d: account after the delivery: got %+v, want %+v with the spooled exchanges counted as stored and Spooled = 0", i, after, before)
+		if after.Admitted != before.Admitted {
+			t.Errorf("crash %d: Admitted = %d, want %d", i, after.Admitted, before.Admitted)
+		}
+		if after.Stored != before.Stored+before.Spooled {
+			t.Errorf("crash %d: Stored = %d, want %d", i, after.Stored, before.Stored+before.Spooled)
+		}
+		if after.Incomplete != before.Incomplete {
+			t.Errorf("crash %d: Incomplete = %d, want %d", i, after.Incomplete, before.Incomplete)
+		}
+		if after.Spooled != 0 {
+			t.Errorf("crash %d: Spooled = %d, want 0", i, after.Spooled)
 		}
 		complete, incomplete := next.outcomes("s", "open", "abandoned")
-		if complete != after.Stored || incomplete != after.Incomplete {
-			t.Errorf("crash %d: stored exchanges: got %d complete and %d incomplete, want %d and %d as in the account", i, complete, incomplete, after.Stored, after.Incomplete)
+		if complete != after.Stored {
+			t.Errorf("crash %d: complete = %d, want %d", i, complete, after.Stored)
+		}
+		if incomplete != after.Incomplete {
+			t.Errorf("crash %d: incomplete = %d, want %d", i, incomplete, after.Incomplete)
 		}
 		next.kill()
 	}
@@ -94,8 +106,14 @@ func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 	stats, err := f.backend.backend.(interface {
 		Stats(ctx context.Context) (map[string]int64, error)
 	}).Stats(f.t.Context())
-	if err != nil || stats["exchanges"] != complete+incomplete || stats["exchanges_ever"] != stats["exchanges"] {
-		f.t.Errorf("Stats: got %v, error %v, want exchanges = exchanges_ever = %d", stats, err, complete+incomplete)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if stats["exchanges"] != complete+incomplete {
+		f.t.Errorf(`Stats["exchanges"] = %d, want %d`, stats["exchanges"], complete+incomplete)
+	}
+	if stats["exchanges_ever"] != stats["exchanges"] {
+		f.t.Errorf(`Stats["exchanges_ever"] = %d, want %d`, stats["exchanges_ever"], stats["exchanges"])
 	}
 	return complete, incomplete
 }
@@ -215,8 +233,11 @@ func TestAccountMatchesBackend(t *testing.T) {
 			rt.Fatalf("account after the delivery: got %+v, want Spooled = 0", b)
 		}
 		complete, incomplete := f.outcomes("s0", "s1", "s2")
-		if b.Stored != complete || b.Incomplete != incomplete {
-			rt.Fatalf("stored exchanges: got %d complete and %d incomplete, want %d and %d as in the account", complete, incomplete, b.Stored, b.Incomplete)
+		if b.Stored != complete {
+			rt.Fatalf("stored exchanges = %d, want %d", b.Stored, complete)
+		}
+		if b.Incomplete != incomplete {
+			rt.Fatalf("account: Incomplete = %d, want %d", b.Incomplete, incomplete)
 		}
 		stored := map[string]string{}
 		for _, name := range []string{"s0", "s1", "s2"} {
@@ -294,12 +315,24 @@ func TestDamagedOutboxCountsEachExchangeOnce(t *testing.T) {
 		next.deliverAll()
 		account := next.balancedAccount(true)
 		complete, incomplete := next.outcomes("s", "open")
-		if account.Stored != complete || account.Incomplete != incomplete || account.Spooled != 0 {
-			rt.Fatalf("stored exchanges: got %d complete and %d incomplete, and the account %+v, want the same counts in the account and Spooled = 0", complete, incomplete, account)
+		if account.Stored != complete {
+			rt.Fatalf("stored exchanges = %d, want %d", account.Stored, complete)
+		}
+		if account.Incomplete != incomplete {
+			rt.Fatalf("account: Incomplete = %d, want %d", account.Incomplete, incomplete)
+		}
+		if account.Spooled != 0 {
+			rt.Fatalf("account: Spooled = %d, want 0", account.Spooled)
 		}
 		list := next.storedTurns("s")
-		if !slices.Contains(list, fmt.Sprint(turns+1, " complete")) || complete > turns+1 || incomplete > turns {
-			rt.Fatalf("stored turns of session s: got %q (%d complete and %d incomplete exchanges), want turn %d complete among at most %d complete and %d incomplete exchanges", list, complete, incomplete, turns+1, turns+1, turns)
+		if !slices.Contains(list, fmt.Sprint(turns+1, " complete")) {
+			rt.Fatalf("stored turns of session s = %q, want %q in the list", list, fmt.Sprint(turns+1, " complete"))
+		}
+		if complete > turns+1 {
+			rt.Fatalf("complete turns = %d, want at most %d", complete, turns+1)
+		}
+		if incomplete > turns {
+			rt.Fatalf("incomplete turns = %d, want at most %d", incomplete, turns)
 		}
 		if t.Failed() {
 			rt.FailNow()

@@ -131,8 +131,14 @@ func TestLostDirectWritesAreRepeated(t *testing.T) {
 		for n, epoch := range []string{"two", "three"} { // the backend may also lose a repeated write
 			lose(epoch)
 			list, err := f.backend.Feedback(t.Context(), tenantA, id)
-			if err != nil || len(list) != 1 || list[0].ID != "a" {
-				t.Errorf("feedback in the backend in epoch %s: got %+v, error %v, want only entry a", epoch, list, err)
+			if err != nil {
+				t.Fatalf("feedback in the backend in epoch %s: %v", epoch, err)
+			}
+			if len(list) != 1 {
+				t.Fatalf("feedback in the backend in epoch %s = %+v, want 1 entry", epoch, list)
+			}
+			if list[0].ID != "a" {
+				t.Errorf(`feedback in the backend in epoch %s: ID = %q, want "a"`, epoch, list[0].ID)
 			}
 			_, ok = f.row(sessionID("deleted"))
 			checkEqual(t, "the deleted session is in the backend", ok, false)

@@ -54,8 +54,17 @@ func TestExchangesReadsTheCache(t *testing.T) {
 	misses := cache.Misses()
 	for range 10 {
 		list, err := f.store.Exchanges(t.Context(), tenantA, id)
-		if err != nil || len(list) != 1 || list[0].Turn != 1 || len(list[0].New) == 0 {
-			t.Fatalf("Exchanges: got %+v, error %v, want only turn 1, with new items", list, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) != 1 {
+			t.Fatalf("Exchanges = %+v, want 1 exchange", list)
+		}
+		if list[0].Turn != 1 {
+			t.Fatalf("Exchanges: Turn = %d, want 1", list[0].Turn)
+		}
+		if len(list[0].New) == 0 {
+			t.Fatal("Exchanges: New is empty")
 		}
 	}
 	checkEqual(t, "cache misses after ten reads", cache.Misses(), misses)
@@ -96,7 +105,7 @@ func TestExchangesReturnsNewDeliveries(t *testing.T) {
 	close(done)
 	readers.Wait()
 	if cache.Hits() == 0 {
-		t.Error("cache hits: got 0, want more than 0")
+		t.Error("cache hits: got 0, want above 0")
 	}
 }
 

@@ -98,8 +98,14 @@ func TestBrowseListsRowsWithoutFacts(t *testing.T) {
 	list := f.browse(store.SessionQuery{})
 	for _, x := range list.Sessions {
 		hasFacts := x.Name == "s1"
-		if (x.Errors != nil) != hasFacts || (x.Task != "") != hasFacts || x.Tools == nil {
-			t.Errorf("listed session %s: got Errors = %v, Task = %q, Tools = %v, want Errors and Task set: %v, and Tools not nil", x.Name, x.Errors, x.Task, x.Tools, hasFacts)
+		if (x.Errors != nil) != hasFacts {
+			t.Errorf("listed session %s: Errors is set = %v, want %v", x.Name, x.Errors != nil, hasFacts)
+		}
+		if (x.Task != "") != hasFacts {
+			t.Errorf("listed session %s: Task is set = %v, want %v", x.Name, x.Task != "", hasFacts)
+		}
+		if x.Tools == nil {
+			t.Errorf("listed session %s: Tools = nil", x.Name)
 		}
 	}
 }
@@ -198,8 +204,11 @@ func TestTranscriptHasRunReward(t *testing.T) {
 	// reward.
 	for name, want := range map[string]string{"s1": "0 true [true]", "s2": "0 true []"} {
 		tr, err := f.archive.Transcript(t.Context(), tenantA, name, 0)
-		if err != nil || tr.Rewarded.Value == nil {
-			t.Fatalf("reward in the transcript of session %s: got %v, error %v, want the run's reward", name, tr.Rewarded.Value, err)
+		if err != nil {
+			t.Fatalf("reward in the transcript of session %s: %v", name, err)
+		}
+		if tr.Rewarded.Value == nil {
+			t.Fatalf("reward in the transcript of session %s: Value = nil", name)
 		}
 		var decides []bool
 		for _, x := range tr.Rewarded.Sources {

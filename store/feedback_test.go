@@ -87,8 +87,11 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	f.closeSessions()
 	for i := range 5 {
 		a := f.settledState(sessionID(fmt.Sprint("s", i)))
-		if !a.Rewarded || a.Reward != float64(i)/10 {
-			t.Errorf("settled state of session s%d: got %+v, want the reward %v", i, a, float64(i)/10)
+		if !a.Rewarded {
+			t.Errorf("settled state of session s%d: Rewarded = false, want true", i)
+		}
+		if a.Reward != float64(i)/10 {
+			t.Errorf("settled state of session s%d: Reward = %v, want %v", i, a.Reward, float64(i)/10)
 		}
 	}
 }
@@ -168,16 +171,24 @@ func TestPostFindsOnlyOwnTenantsSessions(t *testing.T) {
 	id := f.playOneTurn("s", newAssignment(true))
 	candidates := session.IDsByName(tenantA, "s")
 	got, err := f.store.Post(f.t.Context(), tenantA, candidates, replyKey, newScore("a", 1, 1))
-	if err != nil || got != (store.Posted{Session: "s", Status: store.Joined}) {
-		t.Errorf("Post(several candidates for a session name): got %+v, error %v, want status %s and session s", got, err, store.Joined)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != (store.Posted{Session: "s", Status: store.Joined}) {
+		t.Errorf("Post(several candidates for a session name) = %+v, want %+v", got, (store.Posted{Session: "s", Status: store.Joined}))
 	}
 	got, err = f.store.Post(f.t.Context(), "other", []session.ID{id}, replyKey, newScore("b", 1, 1))
-	if err != nil || got.Status != store.Parked {
-		t.Errorf("Post(another tenant's session): got %+v, error %v, want status %s", got, err, store.Parked)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Status != store.Parked {
+		t.Errorf("Post(another tenant's session): Status = %s, want %s", got.Status, store.Parked)
 	}
 	f = f.restart(nil)
-	if got, err = f.store.Post(f.t.Context(), tenantA, []session.ID{id}, replyKey, newScore("c", 2, 0)); err != nil || got.Session != "s" {
-		t.Errorf("Post(session that is not in memory): got %+v, error %v, want session s", got, err)
+	if got, err = f.store.Post(f.t.Context(), tenantA, []session.ID{id}, replyKey, newScore("c", 2, 0)); err != nil {
+		t.Error(err)
+	} else if got.Session != "s" {
+		t.Errorf(`Post(session that is not in memory) = %q, want "s"`, got.Session)
 	}
 }
 
@@ -190,8 +201,11 @@ func TestRateFindsSessionByAnyID(t *testing.T) {
 	f.addKey(session.TenantEchoKey(tenantA, "r:resp_1"), id)
 	f.closeSessions()
 	list, err := f.backend.ListSamples(f.t.Context(), tenantA, session.ListRange{Limit: 10})
-	if err != nil || len(list.List) != 1 {
-		t.Fatalf("ListSamples: got %d samples, error %v, want 1 sample and no error", len(list.List), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list.List) != 1 {
+		t.Fatalf("ListSamples: List = %+v, want 1 item", list.List)
 	}
 	for range 2 {
 		for n, p := range []feedback.Post{
@@ -201,8 +215,10 @@ func TestRateFindsSessionByAnyID(t *testing.T) {
 			{SampleID: list.List[0].Sample.ID},
 		} {
 			p.Entry = newScore(fmt.Sprint("f", n), 1, 1)
-			if got, err := f.store.Rate(f.t.Context(), tenantA, p); err != nil || got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
-				t.Errorf("Rate(%+v): got %+v, error %v, want %+v and no error", p, got, err, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
+			if got, err := f.store.Rate(f.t.Context(), tenantA, p); err != nil {
+				t.Errorf("Rate(%+v): %v", p, err)
+			} else if got != (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}) {
+				t.Errorf("Rate(%+v) = %+v, want %+v", p, got, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
 			got, err := f.store.Rate(f.t.Context(), "other", p)
 			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {
@@ -211,8 +227,10 @@ func TestRateFindsSessionByAnyID(t *testing.T) {
 		}
 		f = f.restart(nil)
 	}
-	if got, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: newScore("r", 1, 1)}); err != nil || got.Status != store.Parked {
-		t.Errorf("Rate(unknown run): got %+v, error %v, want status %s and no error", got, err, store.Parked)
+	if got, err := f.store.Rate(f.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: newScore("r", 1, 1)}); err != nil {
+		t.Error(err)
+	} else if got.Status != store.Parked {
+		t.Errorf("Rate(unknown run): Status = %s, want %s", got.Status, store.Parked)
 	}
 }
 

@@ -97,8 +97,14 @@ func TestPublishSendsDecisionToOtherReplica(t *testing.T) {
 		a.store.Publish(ses, nil /* unit */, x, nil /* answered */, 0)
 		a.store.Release(ses, store.DecisionsChanged)
 		remote, uncertain := b.store.Acquire(t.Context(), tenantA, id)
-		if remote == nil || uncertain || len(remote.Record.Assignment.Picks) != 1 {
-			t.Fatalf("Acquire on the other replica: got %+v, uncertain = %v, want a session with one pick, and uncertain = false", remote, uncertain)
+		if remote == nil {
+			t.Fatal("Acquire on the other replica: remote = nil")
+		}
+		if uncertain {
+			t.Fatal("Acquire on the other replica: uncertain = true, want false")
+		}
+		if len(remote.Record.Assignment.Picks) != 1 {
+			t.Fatalf("Acquire on the other replica: Picks = %+v, want 1 pick", remote.Record.Assignment.Picks)
 		}
 		b.store.Release(remote, store.Unchanged)
 		checkList(t, "sessions that the other replica finds by the reply's key", b.sessionsByKey(replyKey), []session.ID{id})
@@ -150,8 +156,14 @@ func TestPublishCountsSendsTurnsToOtherReplica(t *testing.T) {
 		checkEqual(t, "duration of PublishCounts", time.Since(before), 0)
 		time.Sleep(2 * time.Millisecond)
 		remote, uncertain := b.store.Acquire(t.Context(), tenantA, id)
-		if remote == nil || uncertain || remote.Record.Thread.Turns != 2 {
-			t.Fatalf("Acquire on the other replica: got %+v, uncertain = %v, want a session with two turns, and uncertain = false", remote, uncertain)
+		if remote == nil {
+			t.Fatal("Acquire on the other replica: remote = nil")
+		}
+		if uncertain {
+			t.Fatal("Acquire on the other replica: uncertain = true, want false")
+		}
+		if remote.Record.Thread.Turns != 2 {
+			t.Fatalf("Acquire on the other replica: Turns = %d, want 2", remote.Record.Thread.Turns)
 		}
 		b.store.Release(remote, store.Unchanged)
 	})
@@ -298,8 +310,14 @@ func TestRedactImportedOmitsOptedOut(t *testing.T) {
 	readEnvFile(optedOut)
 	answeredCalls := [][]string{nil, nil, {`{"path":"prod.env"}`}} // one element for each exchange
 	list := f.store.RedactImported([]sample.Exchange{*kept, *optedOut, *answered}, answeredCalls)
-	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
-		t.Errorf(`RedactImported: got %+v, want only the exchange of the session "kept", with the reply "ask [REDACTED:email:1]"`, list)
+	if len(list) != 1 {
+		t.Fatalf("RedactImported = %+v, want 1 exchange", list)
+	}
+	if list[0].SessionName != "kept" {
+		t.Errorf(`RedactImported: SessionName = %q, want "kept"`, list[0].SessionName)
+	}
+	if list[0].Reply.Text != "ask [REDACTED:email:1]" {
+		t.Errorf(`RedactImported: Text = %q, want "ask [REDACTED:email:1]"`, list[0].Reply.Text)
 	}
 	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
 }

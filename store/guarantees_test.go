@@ -41,16 +41,35 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		f.checkStored("s", "1 complete")
 		checkAccount(t, "account", f.account(true), "1 = 1 + 0 + 0")
 		checkList(t, "sessions that the store finds by the reply's key", f.sessionsByKey(replyKey), []session.ID{sessionID("s")})
-		if !f.store.Healthy() || f.store.Lag() != 0 || f.store.Metrics.Exchanges.Load() != 1 || f.store.Metrics.Pending.Load() != 0 {
-			t.Errorf("after the delivery: got Healthy = %v, Lag = %v, Metrics.Exchanges = %d, Metrics.Pending = %d, want true, 0, 1 and 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.Exchanges.Load(), f.store.Metrics.Pending.Load())
+		if !f.store.Healthy() {
+			t.Error("after the delivery: Healthy = false, want true")
+		}
+		if f.store.Lag() != 0 {
+			t.Errorf("after the delivery: Lag = %v, want 0", f.store.Lag())
+		}
+		if f.store.Metrics.Exchanges.Load() != 1 {
+			t.Errorf("after the delivery: Metrics.Exchanges = %d, want 1", f.store.Metrics.Exchanges.Load())
+		}
+		if f.store.Metrics.Pending.Load() != 0 {
+			t.Errorf("after the delivery: Metrics.Pending = %d, want 0", f.store.Metrics.Pending.Load())
 		}
 		list, err := f.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
-		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
-			t.Errorf("Browse: got %+v, error %v, want only session s", list.Sessions, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Sessions) != 1 {
+			t.Fatalf("Browse: Sessions = %+v, want 1 item", list.Sessions)
+		}
+		if list.Sessions[0].Name != "s" {
+			t.Errorf(`Browse: Name = %q, want "s"`, list.Sessions[0].Name)
 		}
 		shown, err := f.archive.Transcript(t.Context(), tenantA, "s", 0)
-		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, markerWord) || !strings.Contains(text, "Paint the shed.") {
-			t.Errorf("Transcript: got %s, error %v, want the user's message and the reply", text, err)
+		if text := fmt.Sprint(shown.TurnItems); err != nil {
+			t.Error(err)
+		} else if !strings.Contains(text, markerWord) {
+			t.Errorf("Transcript = %q, want substring %q", text, markerWord)
+		} else if !strings.Contains(text, "Paint the shed.") {
+			t.Errorf(`Transcript = %q, want substring "Paint the shed."`, text)
 		}
 	})
 }
@@ -75,8 +94,14 @@ func TestStopStoresTurnsAndFeedback(t *testing.T) {
 		f.checkStored(fmt.Sprint("s", i), "1 complete")
 	}
 	entries, err := f.backend.Feedback(t.Context(), tenantA, sessionID("s0"))
-	if err != nil || len(entries) != 1 || entries[0].ID != "f" {
-		t.Errorf("feedback on session s0: got %+v, error %v, want only the entry f", entries, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Fatalf("feedback on session s0 = %+v, want 1 entry", entries)
+	}
+	if entries[0].ID != "f" {
+		t.Errorf(`feedback on session s0: ID = %q, want "f"`, entries[0].ID)
 	}
 }
 
@@ -122,14 +147,18 @@ func TestForgetRemovesSessionFromMemoryAndFiles(t *testing.T) {
 				x, start := f.startTurn("s", 2)
 				x.Reply.Text = markerWord
 				time.Sleep(durableAfter)
-				if n, err := f.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
-					t.Errorf("sessions deleted by ForgetSession(another tenant): got %d, error %v, want 0 and no error", n, err)
+				if n, err := f.store.ForgetSession(t.Context(), "them", "s"); err != nil {
+					t.Error(err)
+				} else if n != 0 {
+					t.Errorf("sessions deleted by ForgetSession(another tenant) = %d, want 0", n)
 				}
 				if len(filesWith(t, f.dir, markerWord)) == 0 {
 					t.Fatalf("no file contains %q before the session is forgotten", markerWord)
 				}
-				if n, err := forget(f); n != 1 || err != nil {
-					t.Errorf("sessions deleted by %s: got %d, error %v, want 1 and no error", name, n, err)
+				if n, err := forget(f); err != nil {
+					t.Errorf("sessions deleted by %s: %v", name, err)
+				} else if n != 1 {
+					t.Errorf("sessions deleted by %s = %d, want 1", name, n)
 				}
 				checkEqual(t, "sessions in memory", f.store.Sessions(), 0)
 				checkList(t, "files with the word", filesWith(t, f.dir, markerWord), nil)
@@ -140,8 +169,10 @@ func TestForgetRemovesSessionFromMemoryAndFiles(t *testing.T) {
 				if _, err := f.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
 					t.Errorf("Transcript(forgotten session): got error %v, want store.ErrNoSession", err)
 				}
-				if n, err := forget(f); n != 0 || err != nil {
-					t.Errorf("sessions deleted by a second call of %s: got %d, error %v, want 0 and no error", name, n, err)
+				if n, err := forget(f); err != nil {
+					t.Errorf("sessions deleted by a second call of %s: %v", name, err)
+				} else if n != 0 {
+					t.Errorf("sessions deleted by a second call of %s = %d, want 0", name, n)
 				}
 				time.Sleep(time.Second)
 				f.playTurn("s", 1) // a new session with the same name
@@ -167,15 +198,24 @@ func TestTurnsDuringOutageAreStoredOnce(t *testing.T) {
 		}
 		f.checkStored("s")
 		checkAccount(t, "account", f.account(true), "3 = 0 + 3 + 0")
-		if f.store.Healthy() || f.store.Lag() < durableAfter || f.store.Metrics.WriteErrors.Load() == 0 {
-			t.Errorf("during the outage: got Healthy = %v, Lag = %v, Metrics.WriteErrors = %d, want Healthy = false, Lag >= %v, Metrics.WriteErrors > 0", f.store.Healthy(), f.store.Lag(), f.store.Metrics.WriteErrors.Load(), durableAfter)
+		if f.store.Healthy() {
+			t.Error("during the outage: Healthy = true, want false")
+		}
+		if f.store.Lag() < durableAfter {
+			t.Errorf("during the outage: Lag = %v, want at least %v", f.store.Lag(), durableAfter)
+		}
+		if f.store.Metrics.WriteErrors.Load() == 0 {
+			t.Error("during the outage: Metrics.WriteErrors = 0, want at least 1")
 		}
 		f.backend.allowWrites()
 		time.Sleep(durableAfter)
 		f.checkStored("s", "1 complete", "2 complete", "3 complete")
 		checkAccount(t, "account", f.account(true), "3 = 3 + 0 + 0")
-		if !f.store.Healthy() || f.store.Lag() != 0 {
-			t.Errorf("after the outage: got Healthy = %v, Lag = %v, want true and 0", f.store.Healthy(), f.store.Lag())
+		if !f.store.Healthy() {
+			t.Error("after the outage: Healthy = false, want true")
+		}
+		if f.store.Lag() != 0 {
+			t.Errorf("after the outage: Lag = %v, want 0", f.store.Lag())
 		}
 		f.checkMemoryIsFree()
 	})

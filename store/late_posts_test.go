@@ -33,8 +33,17 @@ func (f *faultyBackend) allowPosts() {
 func (f *fixture) postDuringOutage(p feedback.Post) {
 	f.t.Helper()
 	got, err := f.store.Rate(f.t.Context(), tenantA, p)
-	if err != nil || got.Status != store.Parked || !got.Delayed || got.ID != p.Entry.ID {
-		f.t.Fatalf("Rate while the backend is down: got %+v, error %v, want status %s, delayed, and no error", got, err, store.Parked)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if got.Status != store.Parked {
+		f.t.Fatalf("Rate: Status = %s, want %s", got.Status, store.Parked)
+	}
+	if !got.Delayed {
+		f.t.Fatal("Rate: Delayed = false, want true")
+	}
+	if got.ID != p.Entry.ID {
+		f.t.Fatalf("Rate: ID = %q, want %q", got.ID, p.Entry.ID)
 	}
 }
 
@@ -48,8 +57,10 @@ func TestConcurrentLatePostsAreKept(t *testing.T) {
 	for i := range clients {
 		all.Go(func() {
 			got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore(fmt.Sprint("e", i), i, .5)})
-			if err != nil || got.Status != store.Parked {
-				t.Errorf("client %d: Rate while the backend is down: got status %q, error %v, want status %q and no error", i, got.Status, err, store.Parked)
+			if err != nil {
+				t.Errorf("client %d: %v", i, err)
+			} else if got.Status != store.Parked {
+				t.Errorf("client %d: Status = %s, want %s", i, got.Status, store.Parked)
 			}
 		})
 	}
@@ -86,8 +97,11 @@ func TestLatePostCountsOnceAfterRestart(t *testing.T) {
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 	checkEqual(t, "Lag after the delivery", f.store.Lag(), 0)
 	list, err := f.backend.Feedback(t.Context(), tenantA, id)
-	if err != nil || len(list) != 2 {
-		t.Errorf("Feedback after the delivery: got %+v, error %v, want 2 entries and no error", list, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 2 {
+		t.Errorf("Feedback after the delivery = %+v, want 2 entries", list)
 	}
 	checkEqual(t, "reward (from the rater's newest feedback)", f.rewardAfterClose(id), .75)
 }
@@ -226,8 +240,14 @@ func TestLatePostOnOptedOutSessionIsIgnored(t *testing.T) {
 	f.deliver()
 	f.backend.failPosts()
 	got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: id.String(), Entry: newScore("a", 1, 1)})
-	if err != nil || got.Status != store.Ignored || f.store.LatePosts() != 0 {
-		t.Errorf("Rate(opted-out session): got %+v, error %v, %d late posts, want status %s, no error and 0 late posts", got, err, f.store.LatePosts(), store.Ignored)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Status != store.Ignored {
+		t.Errorf("Rate(opted-out session): Status = %s, want %s", got.Status, store.Ignored)
+	}
+	if f.store.LatePosts() != 0 {
+		t.Errorf("Rate(opted-out session): LatePosts = %d, want 0", f.store.LatePosts())
 	}
 }
 
@@ -283,8 +303,11 @@ func TestCanceledPostDoesNotAffectOtherPosts(t *testing.T) {
 	cancel()
 	_, _ = f.store.Rate(ctx, tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("gone", 1, .7)})
 	got, err := f.store.Rate(t.Context(), tenantA, feedback.Post{SessionID: sessionID("s").String(), Entry: newScore("here", 2, .7)})
-	if err != nil || got.Status != store.Joined {
-		t.Errorf("Rate after another Rate was canceled: got status %q, error %v, want status %q and no error", got.Status, err, store.Joined)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Status != store.Joined {
+		t.Errorf("Rate after another Rate was canceled: Status = %s, want %s", got.Status, store.Joined)
 	}
 }
 
@@ -294,8 +317,10 @@ func TestForgetSessionCallsOnErasure(t *testing.T) {
 	f := newFixture(t, func(o *store.Options) { o.Hooks.OnErasure = func() { erased.Add(1) } })
 	f.playOneTurn("s", newAssignment(true))
 	f.run()
-	if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
-		t.Errorf("ForgetSession: got error %v and %d calls of Hooks.OnErasure, want no error and at least 1 call", err, erased.Load())
+	if _, err := f.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {
+		t.Error(err)
+	} else if erased.Load() == 0 {
+		t.Error("OnErasure was not called")
 	}
 }
 

@@ -42,8 +42,14 @@ func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 		v.deliverAll()
 		f.store.SetOptOut(tc.optOut)
 		tr, err := f.archive.Transcript(t.Context(), tenantA, "s", 0)
-		if err != nil || len(tr.Rewarded.Sources) != 3 || tr.Rewarded.Value == nil {
-			t.Fatalf("%s: Rewarded in the transcript: got %+v, error %v, want a reward from 3 sources", name, tr.Rewarded, err)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if len(tr.Rewarded.Sources) != 3 {
+			t.Fatalf("%s: Sources = %+v, want 3 items", name, tr.Rewarded.Sources)
+		}
+		if tr.Rewarded.Value == nil {
+			t.Fatalf("%s: Value = nil", name)
 		}
 		var comments []string
 		for _, x := range tr.Rewarded.Sources {
@@ -111,8 +117,10 @@ func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 		if !store.NewLateOptOut(out, &session.Row{}, list).AllowSample(&m) {
 			t.Errorf("with feedback on turn %d: AllowSample(visible turn) = false, want true", turn)
 		}
-		if got, _ := m.Feedback.Details["comment"].(string); got != want || m.Feedback.Details["score"] != 1.0 {
-			t.Errorf("with feedback on turn %d: sample's Feedback.Details: got %v, want the score 1 and the comment %q", turn, m.Feedback.Details, want)
+		if got, _ := m.Feedback.Details["comment"].(string); got != want {
+			t.Errorf("with feedback on turn %d: comment = %q, want %q", turn, got, want)
+		} else if m.Feedback.Details["score"] != 1.0 {
+			t.Errorf(`with feedback on turn %d: score = %v, want 1.0`, turn, m.Feedback.Details["score"])
 		}
 	}
 }
@@ -122,8 +130,14 @@ func TestLateOptOutWithUnreadableRowRemovesFeedbackText(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
 	late := store.NewLateOptOut(&sample.OptOut{}, &session.Row{ID: sessionID("s"), Data: []byte("{")}, nil)
-	if !late.AllowSample(&m) || m.Feedback.Details["comment"] != nil || m.Feedback.Details["score"] != 1.0 {
-		t.Errorf("Feedback.Details of a sample with an unreadable row: got %v, want only the score", m.Feedback.Details)
+	if !late.AllowSample(&m) {
+		t.Error("AllowSample = false, want true")
+	}
+	if m.Feedback.Details["comment"] != nil {
+		t.Errorf(`comment = %v, want nil`, m.Feedback.Details["comment"])
+	}
+	if m.Feedback.Details["score"] != 1.0 {
+		t.Errorf(`score = %v, want 1.0`, m.Feedback.Details["score"])
 	}
 	if got := late.VisibleFeedback([]feedback.Entry{{Comment: "well done"}}); got[0].Comment != "" {
 		t.Errorf("comment of feedback with an unreadable row: got %q, want none", got[0].Comment)

@@ -114,16 +114,34 @@ func TestOptedOutTurnLeavesNoTrace(t *testing.T) {
 		}
 	}
 	list, err := f.backend.Exchanges(t.Context(), tenantA, c.id)
-	if err != nil || len(list) != 2 {
-		t.Fatalf("stored exchanges: got %d, error %v, want 2 exchanges, for turns 1 and 3", len(list), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 2 {
+		t.Fatalf("stored exchanges = %+v, want 2 exchanges", list)
 	}
 	stored := list[1]
-	if stored.Turn != 3 || stored.FirstNew != 5 || len(stored.New) != 1 || strings.Contains(string(stored.New[0]), "reply 2") {
-		t.Errorf("second stored exchange: got Turn = %d, FirstNew = %d, New = %s, want Turn = 3, FirstNew = 5, and in New one item without \"reply 2\"", stored.Turn, stored.FirstNew, stored.New)
+	if stored.Turn != 3 {
+		t.Errorf("second exchange: Turn = %d, want 3", stored.Turn)
+	}
+	if stored.FirstNew != 5 {
+		t.Errorf("second exchange: FirstNew = %d, want 5", stored.FirstNew)
+	}
+	if len(stored.New) != 1 {
+		t.Fatalf("second exchange: New = %+v, want 1 item", stored.New)
+	}
+	if strings.Contains(string(stored.New[0]), "reply 2") {
+		t.Errorf(`second exchange: New[0] = %q, want no "reply 2"`, string(stored.New[0]))
 	}
 	found, err := f.backend.FindEcho(t.Context(), tenantA, []session.EchoKey{4001, 4002, 4003})
-	if err != nil || len(found) != 2 || found[4002] != nil {
-		t.Errorf("FindEcho: got %v, error %v, want only the keys 4001 and 4003", found, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 2 {
+		t.Fatalf("FindEcho = %+v, want 2 items", found)
+	}
+	if found[4002] != nil {
+		t.Errorf("FindEcho[4002] = %+v, want nil", found[4002])
 	}
 	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 1)
 	for _, trace := range []string{".env", "reply 2", "ask 2"} {
@@ -145,8 +163,10 @@ func TestRowWaitsForOptOutDecision(t *testing.T) {
 	}
 	f.store.OptedOut(newExchange(tenantA, "s", 1, f.clock.now()), nil) // the proxy calls OptedOut like this when the full queue has refused a turn
 	c.deliverAll()
-	if rec := c.record(); rec == nil || rec.Thread.ListHash != 1001 {
-		t.Errorf("row after the opt-out decision: got %q, want a row with ListHash = 1001", c.row())
+	if rec := c.record(); rec == nil {
+		t.Error("no row after the opt-out decision")
+	} else if rec.Thread.ListHash != 1001 {
+		t.Errorf("ListHash = %d, want 1001", rec.Thread.ListHash)
 	}
 }
 
@@ -162,8 +182,14 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		e := newScore("f", 1, 1)
 		e.Comment = "about the .env"
 		got, err := f.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
-		if err != nil || got.Status != store.Ignored || got.Session != "s" {
-			t.Errorf("Post(opted-out session): got %+v, error %v, want status %s and session s", got, err, store.Ignored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Status != store.Ignored {
+			t.Errorf("Post(opted-out session): Status = %s, want %s", got.Status, store.Ignored)
+		}
+		if got.Session != "s" {
+			t.Errorf(`Post(opted-out session) = %q, want "s"`, got.Session)
 		}
 		f.closeSessions()
 		if row := c.row(); row != "" {
@@ -171,13 +197,19 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		}
 		checkEqual(t, "counters as JSON", f.counters(tenantA), "null")
 		names, err := f.backend.Tenants(t.Context())
-		if err != nil || len(names) > 0 {
-			t.Errorf("tenants in the backend: got %v, error %v, want none", names, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(names) > 0 {
+			t.Errorf("tenants in the backend = %q, want none", names)
 		}
 		f.idleFor(idleTime)
 		again := f.store.AcquireInMemory(c.id)
-		if again == nil || !again.Record.IsHidden(2) {
-			t.Errorf("AcquireInMemory after idleTime: got %v, want a session in which turn 2 is hidden", again)
+		if again == nil {
+			t.Fatal("AcquireInMemory after idleTime = nil")
+		}
+		if !again.Record.IsHidden(2) {
+			t.Error("turn 2 is not hidden after idleTime")
 		}
 	})
 }
@@ -232,8 +264,11 @@ func TestFeedbackWaitsForOptOutDecision(t *testing.T) {
 			f.store.OptedOut(x, nil)
 		}()
 		got, err := f.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, newScore("f", 1, 1))
-		if err != nil || got.Status != store.Ignored {
-			t.Errorf("Post before the opt-out decision: got %+v, error %v, want status %q", got, err, store.Ignored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Status != store.Ignored {
+			t.Errorf("Post before the opt-out decision: Status = %s, want %s", got.Status, store.Ignored)
 		}
 	})
 }

@@ -84,7 +84,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		t.Error(`the stored text does not contain "Paint the shed", which should not be redacted`)
 	}
 	if f.store.Metrics.Redactions.Load() == 0 {
-		t.Error("Metrics.Redactions: got 0, want more than 0")
+		t.Error("Metrics.Redactions: got 0, want above 0")
 	}
 	f.kill()
 	check("after the kill", readAllFiles(t, f.dir))
@@ -156,8 +156,11 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	storedFeedback := func() feedback.Entry {
 		t.Helper()
 		list, err := f.backend.Feedback(t.Context(), tenantA, id)
-		if err != nil || len(list) == 0 {
-			t.Fatalf("stored feedback: got %+v, error %v, want at least one entry", list, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list) == 0 {
+			t.Fatal("stored feedback: got none")
 		}
 		return list[len(list)-1]
 	}

@@ -71,8 +71,17 @@ func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 			f := newFixture(t, nil)
 			play(f)
 			list, err := f.backend.Feedback(t.Context(), tenantA, sessionID("s"))
-			if err != nil || len(list) != 2 || !list[0].At.Equal(first.At) || list[0].ID != "a" {
-				t.Errorf("stored feedback: got %+v, error %v, want entry a with the time %s, then entry b", list, err, first.At)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(list) != 2 {
+				t.Fatalf("stored feedback = %+v, want 2 entries", list)
+			}
+			if !list[0].At.Equal(first.At) {
+				t.Errorf("stored feedback: At = %v, want %v", list[0].At, first.At)
+			}
+			if list[0].ID != "a" {
+				t.Errorf(`stored feedback: ID = %q, want "a"`, list[0].ID)
 			}
 			checkEqual(t, "reward", f.rewardAfterClose(sessionID("s")), 1)
 		})
@@ -89,8 +98,14 @@ func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	f.change(id, store.DecisionsChanged, func(rec *session.Record) { rec.Unit.ID = unit.String() })
 	f.postKeyedFeedback(newScore("a", 3, 0))
 	list, err := f.backend.Feedback(t.Context(), tenantA, unit)
-	if err != nil || len(list) != 1 || !list[0].At.Equal(newScore("a", 1, 0).At) {
-		t.Errorf("feedback on the parent session: got %+v, error %v, want one entry with the time of the first post", list, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 {
+		t.Fatalf("feedback on the parent session = %+v, want 1 entry", list)
+	}
+	if !list[0].At.Equal(newScore("a", 1, 0).At) {
+		t.Errorf("feedback on the parent session: At = %v, want %v", list[0].At, newScore("a", 1, 0).At)
 	}
 }
 
@@ -102,8 +117,17 @@ func TestPostWithSameIDReplacesEntry(t *testing.T) {
 		f.postKeyedFeedback(e)
 	}
 	list, err := f.backend.Feedback(t.Context(), tenantA, id)
-	if err != nil || len(list) != 2 || !list[1].At.Equal(newScore("a", 3, .25).At) || list[1].Score != .25 {
-		t.Errorf("stored feedback: got %+v, error %v, want entry b, then the corrected entry a", list, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 2 {
+		t.Fatalf("stored feedback = %+v, want 2 entries", list)
+	}
+	if !list[1].At.Equal(newScore("a", 3, .25).At) {
+		t.Errorf("stored feedback: [1].At = %v, want %v", list[1].At, newScore("a", 3, .25).At)
+	}
+	if list[1].Score != .25 {
+		t.Errorf("stored feedback: [1].Score = %v, want .25", list[1].Score)
 	}
 	checkEqual(t, "reward", f.rewardAfterClose(id), .25)
 }

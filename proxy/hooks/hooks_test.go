@@ -139,14 +139,20 @@ func TestParseReturnsPayloadEvents(t *testing.T) {
 		if reason != "" {
 			got = "ignored"
 		}
-		if err != nil || got != tc.want {
-			t.Errorf("%s: Parse = %s, reason %q, err = %v, want %s", name, got, reason, err, tc.want)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
 		}
 	}
 	form := http.Header{"X-Github-Event": {"pull_request"}, "Content-Type": {"application/x-www-form-urlencoded"}}
 	events, reason, err := hooks.Parse(hooks.GitHub, form, []byte("payload="+url.QueryEscape(merged)))
-	if got, want := describe(events), "merged 1"+oneGroup; err != nil || got != want {
-		t.Errorf("form-encoded payload: Parse = %s, reason %q, err = %v, want %s", got, reason, err, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := describe(events), "merged 1"+oneGroup; got != want {
+		t.Errorf("form-encoded payload: got %q, reason %q, want %q", got, reason, want)
 	}
 	for _, body := range []string{"", "x", `[]`, `{"pull_request":7}`, `{"action":["closed"]}`} {
 		if _, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, []byte(body)); err == nil {
@@ -186,8 +192,10 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 	} {
 		push := pushEvent("Revert \"Merge branch 'door'\"\n\nThis reverts commit " + text)
 		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, push)
-		if got := describe(events); err != nil || got != want {
-			t.Errorf("%q: Parse = %q, err = %v, want %q", text, got, err, want)
+		if got := describe(events); err != nil {
+			t.Errorf("%q: %v", text, err)
+		} else if got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -198,8 +206,11 @@ func TestParseLimitsPushReverts(t *testing.T) {
 	for _, tc := range []struct{ others, reverts, want int }{{200, 1, 1}, {0, 20, 20}, {30, 21, 20}} {
 		messages := append(slices.Repeat([]string{"Paint the door"}, tc.others), slices.Repeat([]string{revert}, tc.reverts)...)
 		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, pushEvent(messages...))
-		if err != nil || len(events) != tc.want {
-			t.Errorf("%d other commits and %d reverts: got %d events, err = %v, want %d events", tc.others, tc.reverts, len(events), err, tc.want)
+		if err != nil {
+			t.Fatalf("%d other commits and %d reverts: %v", tc.others, tc.reverts, err)
+		}
+		if len(events) != tc.want {
+			t.Errorf("%d other commits and %d reverts: events = %+v, want %d events", tc.others, tc.reverts, events, tc.want)
 		}
 	}
 }

@@ -144,8 +144,17 @@ const (
 func TestEqualFirstRequestsStartSeparateSessions(t *testing.T) {
 	c := newClient(t)
 	first, second := c.sendTurn(firstRequest, firstAnswer), c.sendTurn(firstRequest, "another")
-	if first.Session == second.Session || !first.IsNew || !second.IsNew || first.Thread.Method != session.ByNew {
-		t.Errorf("got sessions %s (new: %v, method: %s) and %s (new: %v), want two new sessions", first.Name, first.IsNew, first.Thread.Method, second.Name, second.IsNew)
+	if first.Session == second.Session {
+		t.Errorf("both requests have session %p, want two sessions", first.Session)
+	}
+	if !first.IsNew {
+		t.Error("first request: IsNew = false, want true")
+	}
+	if !second.IsNew {
+		t.Error("second request: IsNew = false, want true")
+	}
+	if first.Thread.Method != session.ByNew {
+		t.Errorf("Method = %s, want %s", first.Thread.Method, session.ByNew)
 	}
 }
 
@@ -153,8 +162,17 @@ func TestSessionNameSelectsSession(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	second := c.sendTurn(secondRequest, "done", "Precept-Session", "mine")
-	if first.Session != second.Session || second.IsNew || second.Name != "mine" || second.Thread.Method != session.ByHeader {
-		t.Errorf("second request: got session %p, name %q, new %v, method %v; want session %p, name \"mine\", new false, method %v", second.Session, second.Name, second.IsNew, second.Thread.Method, first.Session, session.ByHeader)
+	if first.Session != second.Session {
+		t.Errorf("second request: Session = %p, want %p", first.Session, second.Session)
+	}
+	if second.IsNew {
+		t.Error("second request: IsNew = true, want false")
+	}
+	if second.Name != "mine" {
+		t.Errorf(`second request: Name = %q, want "mine"`, second.Name)
+	}
+	if second.Thread.Method != session.ByHeader {
+		t.Errorf("second request: Method = %s, want %s", second.Thread.Method, session.ByHeader)
 	}
 }
 
@@ -162,8 +180,11 @@ func TestRepeatedReplySelectsSession(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer)
 	second := c.sendTurn(secondRequest, "done")
-	if first.Session != second.Session || second.Thread.Method != session.ByEcho {
-		t.Errorf("second turn: got session %s, method %s, want %s, %s", second.Name, second.Thread.Method, first.Name, session.ByEcho)
+	if first.Session != second.Session {
+		t.Errorf("second turn: Session = %p, want %p", first.Session, second.Session)
+	}
+	if second.Thread.Method != session.ByEcho {
+		t.Errorf("second turn: Method = %s, want %s", second.Thread.Method, session.ByEcho)
 	}
 }
 
@@ -171,11 +192,19 @@ func TestSessionsInRunShareUnit(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	second := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
-	if first.Session == second.Session || first.Unit == nil || first.Unit != second.Unit {
-		t.Fatalf("got sessions %p and %p with units %p and %p, want two sessions with one unit", first.Session, second.Session, first.Unit, second.Unit)
+	if first.Session == second.Session {
+		t.Fatalf("both requests have session %p, want two sessions", first.Session)
 	}
-	if unit := first.Unit.Record.Unit; !unit.IsRun || unit.Members != 2 {
-		t.Errorf("unit = %+v, want a run with 2 members", unit)
+	if first.Unit == nil {
+		t.Fatal("Unit = nil")
+	}
+	if first.Unit != second.Unit {
+		t.Fatalf("Unit = %p, want %p", first.Unit, second.Unit)
+	}
+	if unit := first.Unit.Record.Unit; !unit.IsRun {
+		t.Error("unit: IsRun = false, want true")
+	} else if unit.Members != 2 {
+		t.Errorf("unit: Members = %d, want 2", unit.Members)
 	}
 	if !slices.ContainsFunc(second.EchoKeys, func(e session.Echo) bool { return e.Key == session.RunEchoKey("default", "ci-1") }) {
 		t.Errorf("second session: EchoKeys = %v, want the run's key among them", second.EchoKeys)
@@ -202,8 +231,14 @@ func TestTitleRequestHasNoSession(t *testing.T) {
 	c := newClient(t)
 	c.sendTurn(firstRequest, firstAnswer)
 	_, res := c.resolveChat(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + firstAnswer + `"}]}`)
-	if res.Session != nil || res.Side == "" || res.Name == "" {
-		t.Errorf("title request: session = %v, Side = %q, name = %q, want no session, a reason and a name", res.Session, res.Side, res.Name)
+	if res.Session != nil {
+		t.Errorf("title request: Session = %p, want nil", res.Session)
+	}
+	if res.Side == "" {
+		t.Error("title request: Side is empty")
+	}
+	if res.Name == "" {
+		t.Error("title request: Name is empty")
 	}
 }
 
@@ -211,8 +246,14 @@ func TestUnreachableStoreExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
-	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StartedOffline || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("unreachable store: Excluded = %v, StartedOffline = %v, reasons = %v; want Excluded and StartedOffline true, reasons = [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.StartedOffline, res.Excluded, label.ExcludedLate)
+	if !res.Session.Record.Assignment.Excluded {
+		t.Error("unreachable store: Excluded = false, want true")
+	}
+	if !res.Session.Record.State.StartedOffline {
+		t.Error("unreachable store: StartedOffline = false, want true")
+	}
+	if !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
+		t.Errorf("unreachable store: Excluded = %q, want %q", res.Excluded, []label.Reason{label.ExcludedLate})
 	}
 }
 
@@ -222,8 +263,10 @@ func TestExcludedForNamesReason(t *testing.T) {
 		if counted := trial.ExclusionReasons(); !slices.Contains(counted[:], trial.ExclusionReason(want)) {
 			t.Errorf("%s: reports count reasons %v, want %s among them", name, counted, want)
 		}
-		if a := &rec.Assignment; !a.Excluded || a.ExcludedFor != trial.ExclusionReason(want) {
-			t.Errorf("%s: Excluded = %v, ExcludedFor = %q, want true, %q", name, a.Excluded, a.ExcludedFor, want)
+		if a := &rec.Assignment; !a.Excluded {
+			t.Errorf("%s: Excluded = false, want true", name)
+		} else if a.ExcludedFor != trial.ExclusionReason(want) {
+			t.Errorf("%s: ExcludedFor = %s, want %s", name, a.ExcludedFor, trial.ExclusionReason(want))
 		}
 	}
 	c := newClient(t)
@@ -251,11 +294,19 @@ func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.store.unreachable = true
 	res := c.sendTurn(secondRequest, "done")
-	if !res.IsNew || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("unreachable store: IsNew = %v, Excluded = %v, reasons = %v; want IsNew and Excluded true, reasons = [%v]", res.IsNew, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
+	if !res.IsNew {
+		t.Error("unreachable store: IsNew = false, want true")
 	}
-	if next := c.sendTurn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
-		t.Errorf("first request of a conversation, which needs no lookup: Excluded = %v, reasons = %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
+	if !res.Session.Record.Assignment.Excluded {
+		t.Error("unreachable store: Excluded = false, want true")
+	}
+	if !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
+		t.Errorf("unreachable store: Excluded = %q, want %q", res.Excluded, []label.Reason{label.ExcludedLate})
+	}
+	if next := c.sendTurn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded {
+		t.Error("first request of a conversation, which needs no lookup: Excluded = true, want false")
+	} else if len(next.Excluded) > 0 {
+		t.Errorf("first request of a conversation, which needs no lookup: Excluded = %q, want none", next.Excluded)
 	}
 }
 
@@ -263,8 +314,12 @@ func TestSessionInMemoryNeedsNoStore(t *testing.T) {
 	c := newClient(t)
 	first := c.sendTurn(firstRequest, firstAnswer)
 	c.store.unreachable = true
-	if second := c.sendTurn(secondRequest, "done"); second.Session != first.Session || second.Session.Record.Assignment.Excluded || len(second.Excluded) > 0 {
-		t.Errorf("second turn with an unreachable store: got session %p, reasons %v, want session %p and no exclusion", second.Session, second.Excluded, first.Session)
+	if second := c.sendTurn(secondRequest, "done"); second.Session != first.Session {
+		t.Errorf("second turn with an unreachable store: Session = %p, want %p", second.Session, first.Session)
+	} else if second.Session.Record.Assignment.Excluded {
+		t.Error("second turn with an unreachable store: Excluded = true, want false")
+	} else if len(second.Excluded) > 0 {
+		t.Errorf("second turn with an unreachable store: Excluded = %q, want none", second.Excluded)
 	}
 }
 
@@ -274,8 +329,11 @@ func TestUncertainSaltExcludesSession(t *testing.T) {
 	c := newClient(t)
 	c.saltMayDiffer = true
 	res := c.sendTurn(firstRequest, firstAnswer)
-	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
-		t.Errorf("salts may differ: Excluded = %t, reasons = %v, want Excluded = true, reasons = [%v]", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
+	if !res.Session.Record.Assignment.Excluded {
+		t.Error("salts may differ: Excluded = false, want true")
+	}
+	if !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
+		t.Errorf("salts may differ: Excluded = %q, want %q", res.Excluded, []label.Reason{label.ExcludedKeys})
 	}
 }
 
@@ -285,8 +343,11 @@ func TestSessionFromOtherReplicaIsRefreshed(t *testing.T) {
 	c.sendTurn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	before := c.store.refreshCount
 	res := c.sendTurn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
-	if c.store.refreshCount == before || !res.MayHaveMoved {
-		t.Errorf("refreshes = %d, MayHaveMoved = %v, want at least 1, true", c.store.refreshCount-before, res.MayHaveMoved)
+	if c.store.refreshCount == before {
+		t.Errorf("refreshes = %d, want at least 1", c.store.refreshCount-before)
+	}
+	if !res.MayHaveMoved {
+		t.Error("MayHaveMoved = false, want true")
 	}
 }
 
@@ -301,19 +362,41 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 		pins, members := c.store.pinCount(), old.Unit.Record.Unit.Members
 		c.store.full = true
 		_, res := c.resolveChat(firstRequest, headers...)
-		if res.Session != nil || res.Unit != nil || res.IsNew || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
-			t.Errorf("%s: session = %v, unit = %v, IsNew = %v, Side = %q, name = %q, reasons = %v; want only a name and [%v]", name, res.Session, res.Unit, res.IsNew, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
+		if res.Session != nil {
+			t.Errorf("%s: Session = %p, want nil", name, res.Session)
 		}
-		if n := c.store.pinCount(); n != pins || old.Unit.Record.Unit.Members != members {
-			t.Errorf("%s: after the request: %d pins, %d run members, want %d and %d as before", name, n, old.Unit.Record.Unit.Members, pins, members)
+		if res.Unit != nil {
+			t.Errorf("%s: Unit = %p, want nil", name, res.Unit)
+		}
+		if res.IsNew {
+			t.Errorf("%s: IsNew = true, want false", name)
+		}
+		if res.Side != "" {
+			t.Errorf(`%s: Side = %s, want ""`, name, res.Side)
+		}
+		if res.Name == "" {
+			t.Errorf("%s: Name is empty", name)
+		}
+		if !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
+			t.Errorf("%s: Excluded = %q, want %q", name, res.Excluded, []label.Reason{label.ExcludedBusy})
+		}
+		if n := c.store.pinCount(); n != pins {
+			t.Errorf("%s: got %d, want %d", name, n, pins)
+		} else if old.Unit.Record.Unit.Members != members {
+			t.Errorf("%s: Members = %d, want %d", name, old.Unit.Record.Unit.Members, members)
 		}
 		continued := c.sendTurn(`{"messages":[{"role":"user","content":"Something else."},{"role":"assistant","content":"yes"},{"role":"user","content":"Go on."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
-		if continued.Session != old.Session || len(continued.Excluded) != 0 {
-			t.Errorf("%s: existing conversation: session = %v, reasons = %v, want %v and no exclusion", name, continued.Session, continued.Excluded, old.Session)
+		if continued.Session != old.Session {
+			t.Errorf("%s: Session = %p, want %p", name, continued.Session, old.Session)
+		}
+		if len(continued.Excluded) != 0 {
+			t.Errorf("%s: Excluded = %q, want none", name, continued.Excluded)
 		}
 		c.store.full = false
-		if res = c.sendTurn(firstRequest, firstAnswer, headers...); res.Session == nil || !res.IsNew {
-			t.Errorf("%s: with room in memory: session = %v, IsNew = %v, want a new session", name, res.Session, res.IsNew)
+		if res = c.sendTurn(firstRequest, firstAnswer, headers...); res.Session == nil {
+			t.Errorf("%s: Session = nil", name)
+		} else if !res.IsNew {
+			t.Errorf("%s: IsNew = false, want true", name)
 		}
 	}
 }
@@ -337,7 +420,11 @@ func TestPanicInResolveLeavesNoPin(t *testing.T) {
 func TestResolvePinsSessionAndUnitOnce(t *testing.T) {
 	c := newClient(t)
 	res := c.sendTurn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
-	if n := c.store.pinCount(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
-		t.Errorf("got %d pins, %d on the session and %d on the unit, want 2, 1 and 1", n, c.store.pins[res.Session], c.store.pins[res.Unit])
+	if n := c.store.pinCount(); n != 2 {
+		t.Errorf("pins = %d, want 2", n)
+	} else if c.store.pins[res.Session] != 1 {
+		t.Errorf("pins[res.Session] = %d, want 1", c.store.pins[res.Session])
+	} else if c.store.pins[res.Unit] != 1 {
+		t.Errorf("pins[res.Unit] = %d, want 1", c.store.pins[res.Unit])
 	}
 }

@@ -133,8 +133,12 @@ func TestStopEndsRetryPause(t *testing.T) {
 				synctest.Wait()
 				start := time.Now()
 				end(c, cancel)
-				if err := <-done; err == nil || !time.Now().Equal(start) || len(f.times) != 1 {
-					t.Errorf("UploadTraces returned %v after %v and %d requests, want an error at once, after 1 request", err, time.Since(start), len(f.times))
+				if err := <-done; err == nil {
+					t.Error("error = nil, want an error")
+				} else if !time.Now().Equal(start) {
+					t.Errorf("Now = %v, want %v", time.Now(), start)
+				} else if len(f.times) != 1 {
+					t.Errorf("times = %v, want 1 item", f.times)
 				}
 			})
 		})

@@ -40,8 +40,12 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 		if err != nil {
 			return // the tracer has given up
 		}
-		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" || proto.Unmarshal(body, &data) != nil {
-			t.Errorf("the collector got a request to %s with headers %s, want OTLP spans", r.URL.Path, r.Header)
+		if proto.Unmarshal(body, &data) != nil {
+			t.Error(proto.Unmarshal(body, &data))
+		} else if r.URL.Path != "/v1/traces" {
+			t.Errorf(`the collector: Path = %q, want "/v1/traces"`, r.URL.Path)
+		} else if r.Header.Get("Content-Type") != "application/x-protobuf" {
+			t.Errorf(`the collector: Content-Type = %q, want "application/x-protobuf"`, r.Header.Get("Content-Type"))
 		}
 		c.mu.Lock()
 		c.requests++
@@ -141,20 +145,42 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 		Conversation: &Conversation{Session: "beef", Agent: "coder", Turn: 2, Injected: []string{"a", "b"}},
 	})
 	stop()
-	if len(c.spans) != 1 || tr.Sent() != 1 || tr.Dropped() != 0 {
-		t.Fatalf("the collector got %d spans, Sent() = %d, Dropped() = %d, want 1 span, Sent() = 1, Dropped() = 0", len(c.spans), tr.Sent(), tr.Dropped())
+	if len(c.spans) != 1 {
+		t.Fatalf("the collector: spans = %+v, want 1 span", c.spans)
+	}
+	if tr.Sent() != 1 {
+		t.Fatalf("the collector: Sent = %d, want 1", tr.Sent())
+	}
+	if tr.Dropped() != 0 {
+		t.Fatalf("the collector: Dropped = %d, want 0", tr.Dropped())
 	}
 	s := c.spans[0]
 	id := fmt.Sprintf("%x", s.GetSpanId())
-	if s.GetName() != "chat m1" || s.GetKind() != wire.Span_SPAN_KIND_CLIENT || fmt.Sprintf("%x", s.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" ||
-		fmt.Sprintf("%x", s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetTraceState() != "a=b" {
-		t.Errorf("span = %v, want client span \"chat m1\" as a child of the request's traceparent", s)
+	if s.GetName() != "chat m1" {
+		t.Errorf(`span: name = %q, want "chat m1"`, s.GetName())
 	}
-	if s.GetStartTimeUnixNano() != uint64(start.UnixNano()) || s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano() != 1_500_000_000 {
-		t.Errorf("span from %d to %d, want it to start at %d and end 1.5s later", s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano(), start.UnixNano())
+	if s.GetKind() != wire.Span_SPAN_KIND_CLIENT {
+		t.Errorf("span: kind = %v, want %v", s.GetKind(), wire.Span_SPAN_KIND_CLIENT)
 	}
-	if got, want := out.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-"+id+"-01"; got != want || out.Get("Tracestate") != "a=b" {
-		t.Errorf("forwarded traceparent = %q, tracestate = %q, want %q and a=b", got, out.Get("Tracestate"), want)
+	if fmt.Sprintf("%x", s.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" {
+		t.Errorf(`span: trace id = %q, want "0af7651916cd43dd8448eb211c80319c"`, fmt.Sprintf("%x", s.GetTraceId()))
+	}
+	if fmt.Sprintf("%x", s.GetParentSpanId()) != "b7ad6b7169203331" {
+		t.Errorf(`span: parent span id = %q, want "b7ad6b7169203331"`, fmt.Sprintf("%x", s.GetParentSpanId()))
+	}
+	if s.GetTraceState() != "a=b" {
+		t.Errorf(`span: trace state = %q, want "a=b"`, s.GetTraceState())
+	}
+	if s.GetStartTimeUnixNano() != uint64(start.UnixNano()) {
+		t.Errorf("start = %d, want %d", s.GetStartTimeUnixNano(), uint64(start.UnixNano()))
+	}
+	if s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano() != 1_500_000_000 {
+		t.Errorf("duration = %d, want 1_500_000_000", s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano())
+	}
+	if got, want := out.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-"+id+"-01"; got != want {
+		t.Errorf("forwarded traceparent = %q, want %q", got, want)
+	} else if out.Get("Tracestate") != "a=b" {
+		t.Errorf(`forwarded traceparent: Tracestate = %q, want "a=b"`, out.Get("Tracestate"))
 	}
 	got := attributes(s.GetAttributes())
 	for k, want := range map[string]string{
@@ -167,11 +193,15 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 			t.Errorf("attribute %s = %q, want %q", k, got[k], want)
 		}
 	}
-	if _, ok := got["gen_ai.usage.output_tokens"]; ok || c.headers.Get("Authorization") != "Bearer k" {
-		t.Errorf("attributes = %v, want no gen_ai.usage.output_tokens; request headers = %v, want Authorization: Bearer k", got, c.headers)
+	if _, ok := got["gen_ai.usage.output_tokens"]; ok {
+		t.Error("attributes: ok = true, want false")
+	} else if c.headers.Get("Authorization") != "Bearer k" {
+		t.Errorf(`attributes: Authorization = %q, want "Bearer k"`, c.headers.Get("Authorization"))
 	}
-	if r := attributes(c.resource); r["service.name"] != "precept" || r["service.version"] != "v9" {
-		t.Errorf("resource = %v, want service precept, version v9", r)
+	if r := attributes(c.resource); r["service.name"] != "precept" {
+		t.Errorf(`resource["service.name"] = %q, want "precept"`, r["service.name"])
+	} else if r["service.version"] != "v9" {
+		t.Errorf(`resource["service.version"] = %q, want "v9"`, r["service.version"])
 	}
 }
 
@@ -205,8 +235,11 @@ func TestSamplingFollowsTraceparent(t *testing.T) {
 			h.Set("Traceparent", tc.parent)
 		}
 		span := tc.tracer.Start(t.Context(), h, time.Unix(1, 0))
-		if (span != nil) != tc.sampled || (span.TraceID() != "") != tc.sampled {
-			t.Errorf("%s: Start returned a span: %t, trace id %q, want a span with an id: %t", tc.name, span != nil, span.TraceID(), tc.sampled)
+		if (span != nil) != tc.sampled {
+			t.Errorf("%s: span is set = %v, want %v", tc.name, span != nil, tc.sampled)
+		}
+		if (span.TraceID() != "") != tc.sampled {
+			t.Errorf("%s: TraceID is set = %v, want %v", tc.name, span.TraceID() != "", tc.sampled)
 		}
 		span.Forward(t.Context(), h)
 		if (h.Get("Traceparent") != tc.parent) != tc.changed || len(h.Values("Traceparent")) > 1 {
@@ -240,8 +273,14 @@ func TestHangingCollectorDoesNotBlock(t *testing.T) {
 		t.Errorf("%d of %d spans dropped before stop, want at least %d", d, all, all-maxSpans)
 	}
 	stop()
-	if tr.Sent() != 0 || tr.Dropped() != all || len(reports) == 0 {
-		t.Errorf("after stop: Sent() = %d, Dropped() = %d, want 0 and %d; reported errors = %q, want at least one", tr.Sent(), tr.Dropped(), all, reports)
+	if tr.Sent() != 0 {
+		t.Errorf("after stop: Sent = %d, want 0", tr.Sent())
+	}
+	if tr.Dropped() != all {
+		t.Errorf("after stop: Dropped = %d, want %d", tr.Dropped(), all)
+	}
+	if len(reports) == 0 {
+		t.Error("after stop: got none")
 	}
 }
 
@@ -297,8 +336,14 @@ func TestSpansAreCountedByCollectorResponse(t *testing.T) {
 				eventually(t, func() bool { return tr.Sent() > 0 || tr.Dropped() > 0 })
 			}
 			stop()
-			if c.requests != tc.requests || tr.Sent() != tc.sent || tr.Dropped() != tc.dropped {
-				t.Errorf("the collector got %d requests, Sent() = %d, Dropped() = %d, want %d requests, Sent() = %d, Dropped() = %d; reported errors = %q", c.requests, tr.Sent(), tr.Dropped(), tc.requests, tc.sent, tc.dropped, reports)
+			if c.requests != tc.requests {
+				t.Errorf("the collector: requests = %d, want %d", c.requests, tc.requests)
+			}
+			if tr.Sent() != tc.sent {
+				t.Errorf("the collector: Sent = %d, want %d", tr.Sent(), tc.sent)
+			}
+			if tr.Dropped() != tc.dropped {
+				t.Errorf("the collector: Dropped = %d, want %d", tr.Dropped(), tc.dropped)
 			}
 			if (tc.reports == "") != (len(reports) == 0) || !strings.Contains(strings.Join(reports, " "), tc.reports) {
 				t.Errorf("reported errors = %q, want %q", reports, tc.reports)
@@ -321,11 +366,20 @@ func TestLongAndInvalidTextsAreSanitized(t *testing.T) {
 		t.Fatalf("the collector got %d spans, want 1", len(c.spans))
 	}
 	got := attributes(c.spans[0].GetAttributes())
-	if got["gen_ai.request.model"] != strings.Repeat("ä", maxTextBytes/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` || len(got["gen_ai.response.model"]) != maxTextBytes {
-		t.Errorf("attributes = %q, want both models shortened to %d bytes, and the finish reason escaped as \"\\xff\"", got, maxTextBytes)
+	if got["gen_ai.request.model"] != strings.Repeat("ä", maxTextBytes/2) {
+		t.Errorf(`attributes["gen_ai.request.model"] = %q, want %q`, got["gen_ai.request.model"], strings.Repeat("ä", maxTextBytes/2))
 	}
-	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR || got["error.type"] != "503" {
-		t.Errorf("status = %v, attributes = %v, want an error with error.type 503", c.spans[0].GetStatus(), got)
+	if got["gen_ai.response.finish_reasons"] != `["\xff"]` {
+		t.Errorf(`attributes["gen_ai.response.finish_reasons"] = %q, want "[\"\\xff\"]"`, got["gen_ai.response.finish_reasons"])
+	}
+	if len(got["gen_ai.response.model"]) != maxTextBytes {
+		t.Errorf(`attributes["gen_ai.response.model"] = %d bytes, want %d`, len(got["gen_ai.response.model"]), maxTextBytes)
+	}
+	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR {
+		t.Errorf("status: code = %v, want %v", c.spans[0].GetStatus().GetCode(), wire.Status_STATUS_CODE_ERROR)
+	}
+	if got["error.type"] != "503" {
+		t.Errorf(`status["error.type"] = %q, want "503"`, got["error.type"])
 	}
 	if _, ok := got["gen_ai.conversation.id"]; ok {
 		t.Error("span without a conversation has attribute gen_ai.conversation.id")
@@ -334,8 +388,10 @@ func TestLongAndInvalidTextsAreSanitized(t *testing.T) {
 
 func TestInvalidEndpointIsRefused(t *testing.T) {
 	for _, bad := range []string{"", "127.0.0.1:4318", "grpc://h:4317", "http://", "http://%"} {
-		if _, err := New(Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "http or https") {
-			t.Errorf(`New with endpoint %q: err = %v, want an error with "http or https"`, bad, err)
+		if _, err := New(Options{Endpoint: bad}); err == nil {
+			t.Errorf("New with endpoint %q: error = nil, want an error", bad)
+		} else if !strings.Contains(err.Error(), "http or https") {
+			t.Errorf(`New with endpoint %q: error = %q, want substring "http or https"`, bad, err.Error())
 		}
 	}
 }

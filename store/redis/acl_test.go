@@ -33,8 +33,11 @@ func documentedRules(t *testing.T, begin string) string {
 	}
 	_, rest, ok := strings.Cut(string(text), begin)
 	rules, _, end := strings.Cut(rest, "```")
-	if !ok || !end {
-		t.Fatalf("docs/OPERATIONS.md has no code block with %q, want one", begin)
+	if !ok {
+		t.Fatalf("docs/OPERATIONS.md has no command %q", begin)
+	}
+	if !end {
+		t.Fatalf("the code block with %q has no end", begin)
 	}
 	return strings.Join(strings.Fields(rules), " ")
 }

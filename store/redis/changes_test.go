@@ -37,8 +37,11 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 				{Key: trial.Key{Scope: fmt.Sprint("arm", random.IntN(3)), Field: "n", Day: 7}, Value: 1}, {Key: trial.Key{Field: "sum"}, Value: random.Int64N(9) - 4},
 			}
 			accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sessionID(sessions), Deltas: deltas}})
-			if err != nil || !accepted[0] {
-				t.Fatalf("Settle: got %v, error %v, want [true] and no error", accepted, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !accepted[0] {
+				t.Fatal("Settle: accepted[0] = false, want true")
 			}
 			if s == replica && counters[tenant] != nil {
 				add(tenant, deltas)
@@ -84,8 +87,11 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			}
 		}
 	}
-	if fullReads < 4 || incrementalReads < 4*fullReads {
-		t.Errorf("got %d calls of Counters and %d calls of Changes, want at least 4 calls of Counters and at least 4 times as many of Changes", fullReads, incrementalReads)
+	if fullReads < 4 {
+		t.Errorf("calls of Counters = %d, want at least 4", fullReads)
+	}
+	if incrementalReads < 4*fullReads {
+		t.Errorf("calls of Changes = %d, want at least %d", incrementalReads, 4*fullReads)
 	}
 }
 
@@ -213,8 +219,10 @@ func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 			got += 100
 			got += readChanges()
 			got += readChanges()
-			if stored := readCounters(); got != stored || stored != 111 {
-				t.Errorf("counter \"sum\": got %d from Changes and %d from the store, want 111 from both", got, stored)
+			if stored := readCounters(); got != stored {
+				t.Errorf("sum from Changes = %d, want %d", got, stored)
+			} else if stored != 111 {
+				t.Errorf("sum in the store = %d, want 111", stored)
 			}
 		})
 	}
@@ -247,8 +255,10 @@ func TestPositionsDropsTenantsNotInCall(t *testing.T) {
 	for _, tenant := range tenants {
 		settleSessions(tenant)
 	}
-	if m := readPositions(); len(m) != 3 || m["a"].Counters == "" {
-		t.Fatalf("first call of Positions: got %v, want the positions of all three tenants", m)
+	if m := readPositions(); len(m) != 3 {
+		t.Fatalf("first call of Positions = %+v, want 3 items", m)
+	} else if m["a"].Counters == "" {
+		t.Fatal(`first call of Positions: ["a"].Counters is empty`)
 	}
 	for _, tenant := range tenants {
 		if _, err := follower.Counters(t.Context(), tenant); err != nil {
@@ -258,14 +268,25 @@ func TestPositionsDropsTenantsNotInCall(t *testing.T) {
 	settleSessions("b")
 	settleSessions("c")
 	m := readPositions("a", "b")
-	if m["a"].Counters == "" || m["b"].Counters == "" || m["c"] != (session.Position{}) || len(m) != 3 {
-		t.Errorf("Positions(a, b): got %v, want positions for a and b, and an empty position for c", m)
+	if m["a"].Counters == "" {
+		t.Error(`Positions(a, b): ["a"].Counters is empty`)
+	}
+	if m["b"].Counters == "" {
+		t.Error(`Positions(a, b): ["b"].Counters is empty`)
+	}
+	if m["c"] != (session.Position{}) {
+		t.Errorf(`Positions(a, b)["c"] = %+v, want %+v`, m["c"], (session.Position{}))
+	}
+	if len(m) != 3 {
+		t.Errorf("Positions(a, b) = %+v, want 3 items", m)
 	}
 	if _, ok := follower.Changes("c"); ok {
 		t.Error("Changes(c) after Positions without c: got ok = true, want false")
 	}
-	if deltas, ok := follower.Changes("b"); !ok || len(deltas) != 1 {
-		t.Errorf("Changes(b): got %v, ok = %v, want one delta and ok = true", deltas, ok)
+	if deltas, ok := follower.Changes("b"); !ok {
+		t.Error("Changes(b): ok = false, want true")
+	} else if len(deltas) != 1 {
+		t.Errorf("Changes(b): deltas = %+v, want 1 delta", deltas)
 	}
 	if m := readPositions("a"); len(m) != 1 {
 		t.Errorf("Positions(a): got %v, want only a", m)

@@ -79,18 +79,26 @@ func TestSlotMigrationLosesNoWrite(t *testing.T) {
 		eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(n)) })
 	}
 	for i, want := range []bool{true, false} {
-		if accepted, err := s.Settle(t.Context(), settle); err != nil || accepted[0] != want {
-			t.Errorf("Settle %d: got %v, error %v, want [%v] and no error", i, accepted, err, want)
+		if accepted, err := s.Settle(t.Context(), settle); err != nil {
+			t.Errorf("Settle %d: %v", i, err)
+		} else if accepted[0] != want {
+			t.Errorf("Settle %d: accepted[0] = %v, want %v", i, accepted[0], want)
 		}
 	}
-	if list, err := s.Counters(t.Context(), testTenant); err != nil || len(list) != 1 || list[0].Value != 1 {
-		t.Errorf("Counters after two settlements: got %v, error %v, want one counter with value 1", list, err)
+	if list, err := s.Counters(t.Context(), testTenant); err != nil {
+		t.Error(err)
+	} else if len(list) != 1 {
+		t.Errorf("Counters after two settlements = %+v, want 1 delta", list)
+	} else if list[0].Value != 1 {
+		t.Errorf("Counters after two settlements: Value = %d, want 1", list[0].Value)
 	}
 	checkStored(t, s, 3)
 	if left := listKeys(t, from, "*:s:"+sessionID(1).String()); len(left) > 0 {
 		t.Errorf("row of session 1 on the old node: got the keys %q, want none", left)
 	}
-	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); !ok || err != nil {
-		t.Errorf("Session after the migration: got found = %v, error %v, want found = true and no error", ok, err)
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("Session after the migration: ok = false, want true")
 	}
 }

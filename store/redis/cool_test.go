@@ -34,20 +34,27 @@ func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 		}
 		return n, ok
 	}
-	if n, ok := deleteBefore(1000); n != 0 || ok {
-		t.Errorf("DeleteExchanges without a consumer group: got %d, ok = %v, want 0, ok = false", n, ok)
+	if n, ok := deleteBefore(1000); n != 0 {
+		t.Errorf("DeleteExchanges without a consumer group = %d, want 0", n)
+	} else if ok {
+		t.Error("DeleteExchanges without a consumer group: ok = true, want false")
 	}
 	streams, err := s.SampleStreams(t.Context())
-	if err != nil || len(streams) != 1 {
-		t.Fatalf("SampleStreams: got %v, error %v, want one stream", streams, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(streams) != 1 {
+		t.Fatalf("SampleStreams = %+v, want 1 item", streams)
 	}
 	for stream := range streams {
 		if err := s.AckSamples(t.Context(), "lake", map[string]string{stream: "0-1"}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n, ok := deleteBefore(1000); n != 0 || !ok {
-		t.Errorf("DeleteExchanges before the sample is acknowledged: got %d, ok = %v, want 0, ok = true", n, ok)
+	if n, ok := deleteBefore(1000); n != 0 {
+		t.Errorf("DeleteExchanges before the sample is acknowledged = %d, want 0", n)
+	} else if !ok {
+		t.Error("DeleteExchanges before the sample is acknowledged: ok = false, want true")
 	}
 	if err := s.AckSamples(t.Context(), "lake", streams); err != nil {
 		t.Fatal(err)
@@ -56,20 +63,27 @@ func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 		t.Errorf("DeleteExchanges with a time before the session: got %d, want 0", n)
 	}
 	before, err := s.Exchanges(t.Context(), testTenant, sessionID(1))
-	if err != nil || len(before) == 0 {
-		t.Fatalf("Exchanges before DeleteExchanges: got %v, error %v, want at least one", before, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(before) == 0 {
+		t.Fatal("Exchanges before DeleteExchanges: got none")
 	}
 	if n, _ := deleteBefore(1000); n != len(before) {
 		t.Errorf("DeleteExchanges after the sample is acknowledged: got %d, want %d", n, len(before))
 	}
-	if list, err := s.Exchanges(t.Context(), testTenant, sessionID(1)); err != nil || len(list) != 0 {
-		t.Errorf("Exchanges after DeleteExchanges: got %v, error %v, want none", list, err)
+	if list, err := s.Exchanges(t.Context(), testTenant, sessionID(1)); err != nil {
+		t.Error(err)
+	} else if len(list) != 0 {
+		t.Errorf("Exchanges after DeleteExchanges = %+v, want none", list)
 	}
 	if err := s.Write(t.Context(), session.Batch{ReplacedSamples: []session.Ref{{Tenant: testTenant, ID: sessionID(1)}}}); err != nil {
 		t.Fatal(err)
 	}
-	if p, err := s.ListSamples(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(p.List) != 1 {
-		t.Errorf("ListSamples after DeleteExchanges and another write: got %v, error %v, want one sample", p.List, err)
+	if p, err := s.ListSamples(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil {
+		t.Error(err)
+	} else if len(p.List) != 1 {
+		t.Errorf("ListSamples after DeleteExchanges and another write: List = %+v, want 1 item", p.List)
 	}
 }
 
@@ -110,8 +124,14 @@ func TestDeleteExchangesHandlesEqualTimes(t *testing.T) {
 	writeClosedSessions(t, s, testTenant, 0, sessions)
 	acknowledge(t, s, "lake")
 	n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute)
-	if n != sessions || !ok || err != nil {
-		t.Errorf("DeleteExchanges: got %d, ok = %v, error %v, want %d, ok = true and no error", n, ok, err, sessions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n != sessions {
+		t.Errorf("DeleteExchanges = %d, want %d", n, sessions)
+	}
+	if !ok {
+		t.Error("DeleteExchanges: ok = false, want true")
 	}
 }
 
@@ -123,18 +143,26 @@ func TestRedeliveryDoesNotRestoreDeletedExchange(t *testing.T) {
 	acknowledge(t, s, "lake")
 	deleteOne := func() {
 		t.Helper()
-		if n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != 1 || !ok || err != nil {
-			t.Fatalf("DeleteExchanges: got %d, ok = %v, error %v, want 1, ok = true and no error", n, ok, err)
+		if n, ok, err := s.NewExchangeDeleter("lake", "one").DeleteExchanges(t.Context(), atSecond(1000), time.Minute); err != nil {
+			t.Fatal(err)
+		} else if n != 1 {
+			t.Fatalf("DeleteExchanges = %d, want 1", n)
+		} else if !ok {
+			t.Fatal("DeleteExchanges: ok = false, want true")
 		}
 	}
 	checkExchanges := func(stored int, everStored int64) {
 		t.Helper()
 		list, err := s.Exchanges(t.Context(), testTenant, sessionID(0))
-		if err != nil || len(list) != stored {
-			t.Errorf("Exchanges: got %d exchanges, error %v, want %d", len(list), err, stored)
+		if err != nil {
+			t.Error(err)
+		} else if len(list) != stored {
+			t.Errorf("Exchanges = %+v, want %d exchanges", list, stored)
 		}
-		if m, err := s.Stats(t.Context()); err != nil || m["exchanges_ever"] != everStored {
-			t.Errorf(`Stats["exchanges_ever"]: got %d, error %v, want %d`, m["exchanges_ever"], err, everStored)
+		if m, err := s.Stats(t.Context()); err != nil {
+			t.Error(err)
+		} else if m["exchanges_ever"] != everStored {
+			t.Errorf(`Stats["exchanges_ever"] = %d, want %d`, m["exchanges_ever"], everStored)
 		}
 	}
 	deleteOne()
@@ -171,8 +199,12 @@ func TestDeleteExchangesKeepsUnsettledSessions(t *testing.T) {
 	}
 	deleter := s.NewExchangeDeleter("lake", "one")
 	for i, want := range []int{0, 1} {
-		if n, ok, err := deleter.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
-			t.Errorf("DeleteExchanges, call %d: got %d, ok = %v, error %v, want %d, ok = true and no error", i, n, ok, err, want)
+		if n, ok, err := deleter.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); err != nil {
+			t.Errorf("DeleteExchanges, call %d: %v", i, err)
+		} else if n != want {
+			t.Errorf("DeleteExchanges, call %d = %d, want %d", i, n, want)
+		} else if !ok {
+			t.Errorf("DeleteExchanges, call %d: ok = false, want true", i)
 		}
 		_, state, err := s.SessionFeedback(t.Context(), testTenant, sessionID(0))
 		if err != nil {
@@ -195,13 +227,19 @@ func TestDeleteExchangesSendsFewCommandsIfNothingIsOld(t *testing.T) {
 	}
 	acknowledge(t, one, "lake")
 	withLease, withoutLease := one.NewExchangeDeleter("lake", "one"), other.NewExchangeDeleter("lake", "other")
-	if n, _, err := withLease.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); n != tenants || err != nil {
-		t.Fatalf("first call of DeleteExchanges: got %d, error %v, want %d", n, err, tenants)
+	if n, _, err := withLease.DeleteExchanges(t.Context(), atSecond(1000), time.Minute); err != nil {
+		t.Fatal(err)
+	} else if n != tenants {
+		t.Fatalf("first call of DeleteExchanges = %d, want %d", n, tenants)
 	}
 	cost := func(deleter *redis.ExchangeDeleter) int {
 		before := commandCount(t, server)
-		if n, ok, err := deleter.DeleteExchanges(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
-			t.Errorf("DeleteExchanges without old sessions: got %d, ok = %v, error %v, want 0, ok = true and no error", n, ok, err)
+		if n, ok, err := deleter.DeleteExchanges(t.Context(), atSecond(2000), time.Minute); err != nil {
+			t.Error(err)
+		} else if n != 0 {
+			t.Errorf("DeleteExchanges without old sessions = %d, want 0", n)
+		} else if !ok {
+			t.Error("DeleteExchanges without old sessions: ok = false, want true")
 		}
 		return commandCount(t, server) - before
 	}

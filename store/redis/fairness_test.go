@@ -54,8 +54,11 @@ func TestUnsettledSessionsReadsAllShardsInRandomOrder(t *testing.T) {
 		}
 		seenFirst[ids[0]] = true
 	}
-	if len(seen) != sessions || len(seenFirst) < sessions/4 {
-		t.Errorf("300 calls of UnsettledSessions: got %d different sessions and %d different first sessions, want %d sessions and at least %d first sessions", len(seen), len(seenFirst), sessions, sessions/4)
+	if len(seen) != sessions {
+		t.Fatalf("sessions in 300 calls = %d, want %d", len(seen), sessions)
+	}
+	if len(seenFirst) < sessions/4 {
+		t.Errorf("sessions at the first place = %d, want at least %d", len(seenFirst), sessions/4)
 	}
 	if n := len(unsettledIDs(1000)); n != sessions {
 		t.Errorf("UnsettledSessions(1000): got %d sessions, want %d", n, sessions)
@@ -115,8 +118,14 @@ func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 	}
 	before := commandCount(t, server)
 	list, err := s.Counters(t.Context(), testTenant)
-	if err != nil || len(list) != 1 || list[0].Value != 6 {
-		t.Fatalf("Counters: got %v, error %v, want one counter with value 6", list, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 {
+		t.Fatalf("Counters = %+v, want 1 delta", list)
+	}
+	if list[0].Value != 6 {
+		t.Fatalf("Counters: Value = %d, want 6", list[0].Value)
 	}
 	if n := commandCount(t, server) - before; n > 256+3*4+5 {
 		t.Errorf("commands that Counters sends: got %d, want at most %d (one for each of 256 shards, four for each of 3 shards with counters, and 5 more)", n, 256+3*4+5)
@@ -148,8 +157,11 @@ func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 		t.Fatalf("tenant list entries in both shards: got %d, want 2", n)
 	}
 	want, err := s.Counters(t.Context(), testTenant)
-	if err != nil || len(want) == 0 {
-		t.Fatalf("Counters before deleting sessions: got %v, error %v, want at least one", want, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(want) == 0 {
+		t.Fatal("Counters before deleting sessions: got none")
 	}
 	if _, err := s.Forget(t.Context(), testTenant, sessionID(0)); err != nil {
 		t.Fatal(err)
@@ -157,23 +169,34 @@ func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	if n := listedTenants(); n != 2 {
 		t.Errorf("tenant list entries after deleting one session: got %d, want 2", n)
 	}
-	if n, err := s.PurgeSessions(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
-		t.Fatalf("sessions deleted by PurgeSessions: got %d, error %v, want %d", n, err, sessions-1)
+	if n, err := s.PurgeSessions(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
+		t.Fatal(err)
+	} else if n != sessions-1 {
+		t.Fatalf("sessions deleted by PurgeSessions = %d, want %d", n, sessions-1)
 	}
 	if n := listedTenants(); n != 0 {
 		t.Errorf("tenant list entries after deleting all sessions: got %d, want 0", n)
 	}
 	got, err := s.Counters(t.Context(), testTenant)
-	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("Counters after deleting all sessions: got %v, error %v, want %v", got, err, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("Counters after deleting all sessions = %v, want %v", got, want)
 	}
 	if err := s.Write(t.Context(), newBatch(50)); err != nil {
 		t.Fatal(err)
 	}
 	found := 0
 	err = s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(session.Row, session.SettledState) error { found++; return nil })
-	if err != nil || found != 1 || listedTenants() != 1 {
-		t.Errorf("after another session is written: got %d sessions, %d tenant list entries, error %v, want 1 session, 1 entry and no error", found, listedTenants(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found != 1 {
+		t.Errorf("sessions after another write = %d, want 1", found)
+	}
+	if listedTenants() != 1 {
+		t.Errorf("listed tenants after another write = %d, want 1", listedTenants())
 	}
 }
 
@@ -236,11 +259,15 @@ func TestStatsAndPurgeParkedIgnoreTenantCount(t *testing.T) {
 	if n := parkedCount(); n != 5 {
 		t.Errorf(`Stats["parked"]: got %d, want 5`, n)
 	}
-	if added, err := s.Unpark(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sessionID(0)}); err != nil || added[sessionID(0)] != 1 {
-		t.Fatalf("Unpark: got %v, error %v, want one entry", added, err)
+	if added, err := s.Unpark(t.Context(), "tenant0", map[session.EchoKey]session.ID{0: sessionID(0)}); err != nil {
+		t.Fatal(err)
+	} else if added[sessionID(0)] != 1 {
+		t.Fatalf("Unpark: added[sessionID(0)] = %d, want 1", added[sessionID(0)])
 	}
-	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 || parkedCount() != 0 {
-		t.Errorf("PurgeParked: got %d deleted and %d remaining entries, want 4 and 0", n, parkedCount())
+	if n := purge(time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 4 {
+		t.Errorf("PurgeParked = %d, want 4", n)
+	} else if parkedCount() != 0 {
+		t.Errorf("parked entries = %d, want 0", parkedCount())
 	}
 	if large := cost(); large > small+5 {
 		t.Errorf("commands that Stats and PurgeParked send after the purge: got %d, want at most 5 more than the %d with 10 tenants", large, small)

@@ -60,8 +60,14 @@ func newBatch(n int) session.Batch {
 // succeed.
 func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	t.Helper()
-	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, wantErr) || errors.Is(err, session.ErrInvalid) {
-		t.Errorf("%s: got error %v, want an error that is session.ErrUnavailable and \"%v\", and not session.ErrInvalid", call, err, wantErr)
+	if !errors.Is(err, session.ErrUnavailable) {
+		t.Errorf("%s error = %v, want session.ErrUnavailable", call, err)
+	}
+	if !errors.Is(err, wantErr) {
+		t.Errorf("%s error = %v, want %v", call, err, wantErr)
+	}
+	if errors.Is(err, session.ErrInvalid) {
+		t.Errorf("%s error = %v, want another error than session.ErrInvalid", call, err)
 	}
 }
 
@@ -86,8 +92,14 @@ func checkStored(t *testing.T, s *redis.Store, want int64) {
 		m, err = s.Stats(t.Context())
 		return err
 	})
-	if m["sessions"] != want || m["exchanges"] != want || m["exchanges_ever"] != want {
-		t.Errorf("Stats: got %v, want sessions = exchanges = exchanges_ever = %d", m, want)
+	if m["sessions"] != want {
+		t.Errorf(`Stats["sessions"] = %d, want %d`, m["sessions"], want)
+	}
+	if m["exchanges"] != want {
+		t.Errorf(`Stats["exchanges"] = %d, want %d`, m["exchanges"], want)
+	}
+	if m["exchanges_ever"] != want {
+		t.Errorf(`Stats["exchanges_ever"] = %d, want %d`, m["exchanges_ever"], want)
 	}
 }
 
@@ -118,8 +130,11 @@ func checkBreakerOpens(t *testing.T, url string) {
 	t.Cleanup(func() { _ = s.Close() })
 	checkRefused := func(call string, err error) {
 		t.Helper()
-		if !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "tries again every") {
-			t.Fatalf("%s with an open breaker: got error %v, want redis.ErrDown with \"tries again every\" in the text", call, err)
+		if !errors.Is(err, redis.ErrDown) {
+			t.Fatalf("%s with an open breaker: error = %v, want redis.ErrDown", call, err)
+		}
+		if !strings.Contains(err.Error(), "tries again every") {
+			t.Fatalf(`%s with an open breaker: error = %q, want substring "tries again every"`, call, err.Error())
 		}
 	}
 	for range 3 {
@@ -127,8 +142,11 @@ func checkBreakerOpens(t *testing.T, url string) {
 		_, _, err := s.Session(ctx, "default", sessionID(1))
 		cancel()
 		timedOut := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, redis.ErrDown)
-		if !timedOut || strings.Contains(err.Error(), "tries again every") {
-			t.Errorf("Session before the breaker opens: got error %v, want a timeout error", err)
+		if !timedOut {
+			t.Error("Session before the breaker opens: timedOut = false, want true")
+		}
+		if strings.Contains(err.Error(), "tries again every") {
+			t.Errorf(`Session before the breaker opens: error = %q, want no "tries again every"`, err.Error())
 		}
 	}
 	for range 200 {
@@ -208,8 +226,10 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := s.Epoch(t.Context()); second != before || err != nil {
-		t.Errorf("Epoch without a restart: got %s, error %v, want %s", second, err, before)
+	if second, err := s.Epoch(t.Context()); err != nil {
+		t.Error(err)
+	} else if second != before {
+		t.Errorf("Epoch without a restart = %q, want %q", second, before)
 	}
 	server.Kill()
 	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrDown)
@@ -218,8 +238,10 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 	}
 	eventually(t, "write", func() error { return s.Write(t.Context(), newBatch(1)) }) // the restarted server has lost the scripts, and Write sends them again
 	checkStored(t, s, 2)
-	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("Epoch after a restart: got %s, error %v, want it to differ from the epoch before", after, err)
+	if after, err := s.Epoch(t.Context()); err != nil {
+		t.Error(err)
+	} else if after == before {
+		t.Errorf("Epoch after a restart = %q, want a new one", after)
 	}
 }
 
@@ -234,8 +256,10 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.MustDo(t, "FLUSHALL")
-	if after, err := s.Epoch(t.Context()); after == before || err != nil {
-		t.Errorf("Epoch after FLUSHALL: got %s, error %v, want it to differ from the epoch before", after, err)
+	if after, err := s.Epoch(t.Context()); err != nil {
+		t.Error(err)
+	} else if after == before {
+		t.Errorf("Epoch after FLUSHALL = %q, want a new one", after)
 	}
 	for n := range 2 { // the first of these batches was lost and is written again
 		if err := s.Write(t.Context(), newBatch(n)); err != nil {
@@ -255,13 +279,20 @@ func TestScriptsAreResentAfterScriptFlush(t *testing.T) {
 		}
 		server.MustDo(t, "SCRIPT", "FLUSH")
 		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
-		if err != nil || !ok[0] {
-			t.Fatalf("Settle: got %v, error %v, want [true] and no error", ok, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok[0] {
+			t.Fatal("Settle: ok[0] = false, want true")
 		}
 	}
 	checkStored(t, s, 4)
-	if c, err := s.Counters(t.Context(), "default"); err != nil || len(c) != 1 || c[0].Value != 4 {
-		t.Errorf("Counters after four settlements: got %v, error %v, want one counter with value 4", c, err)
+	if c, err := s.Counters(t.Context(), "default"); err != nil {
+		t.Error(err)
+	} else if len(c) != 1 {
+		t.Errorf("Counters after four settlements = %+v, want 1 delta", c)
+	} else if c[0].Value != 4 {
+		t.Errorf("Counters after four settlements: Value = %d, want 4", c[0].Value)
 	}
 }
 
@@ -273,11 +304,15 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	}
 	server.MustDo(t, "CONFIG", "SET", "maxmemory", "1")
 	checkUnavailable(t, "write", s.Write(t.Context(), newBatch(1)), redis.ErrFull)
-	if _, ok, err := s.Session(t.Context(), "default", sessionID(0)); !ok || err != nil {
-		t.Errorf("Session on a full server: got found = %v, error %v, want found = true and no error", ok, err)
+	if _, ok, err := s.Session(t.Context(), "default", sessionID(0)); err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("Session on a full server: ok = false, want true")
 	}
-	if ok, err := s.Forget(t.Context(), "default", sessionID(0)); !ok || err != nil {
-		t.Errorf("Forget on a full server: got %v, error %v, want true and no error", ok, err)
+	if ok, err := s.Forget(t.Context(), "default", sessionID(0)); err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("Forget on a full server: ok = false, want true")
 	}
 	server.MustDo(t, "CONFIG", "SET", "maxmemory", "0")
 	for n := range 2 {
@@ -286,8 +321,14 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 		}
 	}
 	m, err := s.Stats(t.Context())
-	if err != nil || m["sessions"] != 2 || m["exchanges"] != 2 {
-		t.Errorf("Stats: got %v, error %v, want 2 sessions and 2 exchanges", m, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m["sessions"] != 2 {
+		t.Errorf(`Stats["sessions"] = %d, want 2`, m["sessions"])
+	}
+	if m["exchanges"] != 2 {
+		t.Errorf(`Stats["exchanges"] = %d, want 2`, m["exchanges"])
 	}
 }
 
@@ -308,8 +349,11 @@ func TestWrongKeyTypeReturnsErrCorrupt(t *testing.T) {
 	_, err := s.Exchanges(t.Context(), "default", sessionID(1))
 	_, _, rowErr := s.Session(t.Context(), "default", sessionID(1))
 	for call, err := range map[string]error{"Write": s.Write(t.Context(), newBatch(1)), "Session": rowErr, "Exchanges": err} {
-		if !errors.Is(err, redis.ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
-			t.Errorf("%s with a wrong key type: got error %v, want redis.ErrCorrupt and not session.ErrUnavailable", call, err)
+		if !errors.Is(err, redis.ErrCorrupt) {
+			t.Errorf("%s with a wrong key type: error = %v, want redis.ErrCorrupt", call, err)
+		}
+		if errors.Is(err, session.ErrUnavailable) {
+			t.Errorf("%s with a wrong key type: error = %v, want another error than session.ErrUnavailable", call, err)
 		}
 	}
 }

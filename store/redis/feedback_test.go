@@ -28,8 +28,11 @@ func postScore(t *testing.T, s *redis.Store, n int, id string, score float64) {
 func readOpenFeedback(t *testing.T, s *redis.Store, after string, limit int) (text, last string) {
 	t.Helper()
 	rows, entries, last, err := s.RatedOpenSessions(t.Context(), "default", after, limit)
-	if err != nil || len(rows) != len(entries) {
-		t.Fatalf("RatedOpenSessions: got %d rows, entries for %d sessions, error %v, want as many rows as sessions and no error", len(rows), len(entries), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != len(entries) {
+		t.Fatalf("RatedOpenSessions = %+v, want %d rows", rows, len(entries))
 	}
 	var lines []string
 	for i, r := range rows {
@@ -80,8 +83,10 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 	checkSettled := func(want string) {
 		t.Helper()
 		got, err := s.AreSettled(t.Context(), "default", []session.ID{sessionID(1), sessionID(2), sessionID(3)})
-		if err != nil || fmt.Sprint(got) != want {
-			t.Errorf("AreSettled: got %v, error %v, want %s", got, err, want)
+		if err != nil {
+			t.Error(err)
+		} else if fmt.Sprint(got) != want {
+			t.Errorf("AreSettled = %v, want %v", got, want)
 		}
 	}
 	checkSettled("[false false false]")
@@ -148,8 +153,10 @@ func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 		if err := s.Park(t.Context(), testTenant, key, newEntry("e")); !errors.Is(err, want) {
 			t.Errorf("Park(%s): got error %v, want %v", name, err, want)
 		}
-		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != 1 || err != nil {
-			t.Errorf("entries deleted by PurgeParked after Park(%s): got %d, error %v, want 1", name, n, err)
+		if n, err := s.PurgeParked(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); err != nil {
+			t.Errorf("entries deleted by PurgeParked after Park(%s): %v", name, err)
+		} else if n != 1 {
+			t.Errorf("entries deleted by PurgeParked after Park(%s) = %d, want 1", name, n)
 		}
 	}
 }
@@ -175,8 +182,10 @@ func TestParkedFeedbackIsLimitedPerTenant(t *testing.T) {
 	if err := s.Park(t.Context(), "other", 9, newEntry("new")); err != nil {
 		t.Errorf("Park(another tenant's entry) at the limit: got error %v, want none", err)
 	}
-	if added, err := s.Unpark(t.Context(), testTenant, map[session.EchoKey]session.ID{0: sessionID(1)}); err != nil || added[sessionID(1)] != 1 {
-		t.Errorf("Unpark: got %v, error %v, want 1 entry", added, err)
+	if added, err := s.Unpark(t.Context(), testTenant, map[session.EchoKey]session.ID{0: sessionID(1)}); err != nil {
+		t.Error(err)
+	} else if added[sessionID(1)] != 1 {
+		t.Errorf("Unpark: added[sessionID(1)] = %d, want 1", added[sessionID(1)])
 	}
 	if err := s.Park(t.Context(), testTenant, 9, newEntry("new")); err != nil {
 		t.Errorf("Park after Unpark: got error %v, want none", err)

@@ -28,8 +28,10 @@ func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
-	if _, ok, err := other.OptOutMark(ctx, sessionID(1)); ok || err != nil {
-		t.Errorf("OptOutMark without a mark: got found = %v, error %v, want found = false and no error", ok, err)
+	if _, ok, err := other.OptOutMark(ctx, sessionID(1)); err != nil {
+		t.Error(err)
+	} else if ok {
+		t.Error("OptOutMark without a mark: ok = true, want false")
 	}
 	if err := one.PutOptOutMarks(ctx, nil); err != nil {
 		t.Errorf("PutOptOutMarks without marks: got error %v, want none", err)
@@ -39,16 +41,26 @@ func TestOptOutMarksAreShared(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if m, ok, err := other.OptOutMark(ctx, sessionID(1)); !ok || err != nil || m != (session.OptOutMark{Turns: 3, Items: 9}) {
-		t.Errorf("OptOutMark on another replica: got %+v, found = %v, error %v, want 3 turns and 9 items", m, ok, err)
+	if m, ok, err := other.OptOutMark(ctx, sessionID(1)); err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("OptOutMark on another replica: ok = false, want true")
+	} else if m != (session.OptOutMark{Turns: 3, Items: 9}) {
+		t.Errorf("OptOutMark on another replica = %+v, want %+v", m, (session.OptOutMark{Turns: 3, Items: 9}))
 	}
-	if m, ok, err := other.OptOutMark(ctx, sessionID(2)); !ok || err != nil || m.Items != 1 {
-		t.Errorf("OptOutMark(another session): got %+v, found = %v, error %v, want 1 item", m, ok, err)
+	if m, ok, err := other.OptOutMark(ctx, sessionID(2)); err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("OptOutMark(another session): ok = false, want true")
+	} else if m.Items != 1 {
+		t.Errorf("OptOutMark(another session): Items = %d, want 1", m.Items)
 	}
 	keys := fmt.Sprint(server.MustDo(t, "KEYS", "*"))
 	for n := range 3 {
-		if id := sessionID(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
-			t.Errorf("a key contains the id of session %d, want none in the keys: %s", n, keys)
+		if id := sessionID(n); strings.Contains(keys, id.String()) {
+			t.Errorf("keys contain the id of session %d as text", n)
+		} else if strings.Contains(keys, string(id[:])) {
+			t.Errorf("keys contain the id of session %d as bytes", n)
 		}
 	}
 }
@@ -56,8 +68,10 @@ func TestOptOutMarksAreShared(t *testing.T) {
 func TestErasuresAreReadInOrder(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
-	if list, err := other.Erasures(ctx, ""); err != nil || len(list) != 0 {
-		t.Errorf("Erasures before the first announcement: got %v, error %v, want none", list, err)
+	if list, err := other.Erasures(ctx, ""); err != nil {
+		t.Error(err)
+	} else if len(list) != 0 {
+		t.Errorf("Erasures before the first announcement = %+v, want none", list)
 	}
 	now := time.Now().UTC().Truncate(time.Microsecond)
 	announced := []session.Erasure{
@@ -67,8 +81,11 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 	for i := range announced {
 		position, err := one.Announce(ctx, announced[i])
-		if err != nil || position == "" {
-			t.Fatalf("Announce: got %q, error %v, want a position and no error", position, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if position == "" {
+			t.Fatal("Announce: position is empty")
 		}
 		announced[i].Position = position
 	}
@@ -78,8 +95,10 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 		equal := slices.EqualFunc(list, want, func(a, b session.Erasure) bool {
 			return a.Position == b.Position && a.Tenant == b.Tenant && a.At.Equal(b.At) && slices.Equal(a.IDs, b.IDs)
 		})
-		if err != nil || !equal {
-			t.Errorf("Erasures(%q): got %+v, error %v, want %+v", after, list, err, want)
+		if err != nil {
+			t.Errorf("Erasures(%q): %v", after, err)
+		} else if !equal {
+			t.Errorf("Erasures(%q): equal = false, want true", after)
 		}
 	}
 	check("", announced)
@@ -92,8 +111,17 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 	}
 	server.MustDo(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
 	list, err := other.Erasures(ctx, announced[2].Position)
-	if err != nil || len(list) != 1 || list[0].Tenant != "" || len(list[0].IDs) != 0 {
-		t.Errorf("Erasures with a damaged announcement: got %+v, error %v, want one erasure without tenant and ids", list, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 {
+		t.Fatalf("Erasures with a damaged announcement = %+v, want 1 item", list)
+	}
+	if list[0].Tenant != "" {
+		t.Errorf(`Erasures with a damaged announcement: Tenant = %q, want ""`, list[0].Tenant)
+	}
+	if len(list[0].IDs) != 0 {
+		t.Errorf("Erasures with a damaged announcement: IDs = %+v, want none", list[0].IDs)
 	}
 	for _, position := range []string{"1-x", "-", "7-"} {
 		if list, err := other.Erasures(ctx, position); err == nil {
@@ -111,8 +139,12 @@ func TestAnswerIsReturnedUntilDeleted(t *testing.T) {
 	check := func(moment string, n int, name, want string) {
 		t.Helper()
 		text, ok, err := other.Answer(ctx, "default", sessionID(n), name)
-		if err != nil || ok != (want != "") || text != want {
-			t.Errorf("Answer %s: got %q, found = %v, error %v, want %q, found = %v and no error", moment, text, ok, err, want, want != "")
+		if err != nil {
+			t.Errorf("Answer %s: %v", moment, err)
+		} else if ok != (want != "") {
+			t.Errorf("Answer %s: ok = %v, want %v", moment, ok, (want != ""))
+		} else if text != want {
+			t.Errorf("Answer %s = %q, want %q", moment, text, want)
 		}
 	}
 	for _, tc := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
@@ -134,8 +166,10 @@ func TestAnswerIsReturnedUntilDeleted(t *testing.T) {
 	if err := one.PutAnswer(ctx, "default", sessionID(1), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
-	if found, err := one.Forget(ctx, "default", sessionID(1)); !found || err != nil {
-		t.Fatalf("Forget: got %v, error %v, want true and no error", found, err)
+	if found, err := one.Forget(ctx, "default", sessionID(1)); err != nil {
+		t.Fatal(err)
+	} else if !found {
+		t.Fatal("Forget: found = false, want true")
 	}
 	check("for a forgotten session", 1, "answer", "")
 }
@@ -162,11 +196,16 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	}
 	got, err := other.Consultations(ctx, []string{"a", "b"})
 	want := map[string]bank.Consultation{"a": {Count: 6, Last: atSecond(2)}}
-	if err != nil || !maps.Equal(got, want) {
-		t.Errorf("Consultations: got %v, error %v, want %v", got, err, want)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got, err := other.Consultations(ctx, nil); err != nil || len(got) != 0 {
-		t.Errorf("Consultations(nil): got %v, error %v, want none", got, err)
+	if !maps.Equal(got, want) {
+		t.Errorf("Consultations = %+v, want %+v", got, want)
+	}
+	if got, err := other.Consultations(ctx, nil); err != nil {
+		t.Error(err)
+	} else if len(got) != 0 {
+		t.Errorf("Consultations(nil) = %+v, want none", got)
 	}
 }
 
@@ -201,8 +240,10 @@ func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	}
 	step := session.Settlement{Tenant: "default", ID: sessionID(1)}
 	for _, accepted := range []bool{true, false} {
-		if ok, err := one.Settle(ctx, []session.Settlement{step}); err != nil || ok[0] != accepted {
-			t.Fatalf("Settle: got %v, error %v, want [%v] and no error", ok, err, accepted)
+		if ok, err := one.Settle(ctx, []session.Settlement{step}); err != nil {
+			t.Fatal(err)
+		} else if ok[0] != accepted {
+			t.Fatalf("Settle: ok[0] = %v, want %v", ok[0], accepted)
 		}
 		if now := position(); (now.Counters != after.Counters) != accepted {
 			t.Errorf("position after a settlement with accepted = %v: got %+v after %+v, want a changed Counters field: %[1]v", accepted, now, after)

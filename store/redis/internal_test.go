@@ -82,8 +82,14 @@ func TestRefusedCallNamesTheLastFailure(t *testing.T) {
 	for _, kind := range []error{ErrDown, ErrTLS} {
 		b.recordFailure(time.Unix(1000, 0), fmt.Errorf("%w: canary: %w", kind, context.DeadlineExceeded))
 		err := b.refusal()
-		if !errors.Is(err, kind) || errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "canary") {
-			t.Errorf("refusal after \"%v\": got error %v, want the same error with the text of the failure, and not context.DeadlineExceeded", kind, err)
+		if !errors.Is(err, kind) {
+			t.Errorf(`refusal after "%v": error = %v, want %v`, kind, err, kind)
+		}
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf(`refusal after "%v": error = %v, want another error than context.DeadlineExceeded`, kind, err)
+		}
+		if !strings.Contains(err.Error(), "canary") {
+			t.Errorf(`refusal after "%v": error = %q, want substring "canary"`, kind, err.Error())
 		}
 	}
 	b.recordFailure(time.Unix(1000, 0), context.DeadlineExceeded)
@@ -97,8 +103,11 @@ func TestRefusedCallNamesTheLastFailure(t *testing.T) {
 func TestLargeValueWithoutLoginReturnsErrAuth(t *testing.T) {
 	for _, text := range []string{"ERR Protocol error: unauthenticated bulk length", "ERR Protocol error: unauthenticated multibulk length"} {
 		err := classifyReply(errors.New(text), text)
-		if !errors.Is(err, ErrAuth) || errors.Is(err, session.ErrInvalid) {
-			t.Errorf("classifyReply(%q): got error %v, want ErrAuth and not session.ErrInvalid", text, err)
+		if !errors.Is(err, ErrAuth) {
+			t.Errorf("classifyReply(%q) error = %v, want ErrAuth", text, err)
+		}
+		if errors.Is(err, session.ErrInvalid) {
+			t.Errorf("classifyReply(%q) error = %v, want another error than session.ErrInvalid", text, err)
 		}
 	}
 }
@@ -108,8 +117,10 @@ func TestClosedConnectionErrorNamesMaxclients(t *testing.T) {
 	s := &Store{}
 	s.hasConnected.Store(true)
 	for _, cause := range []error{io.EOF, syscall.EPIPE} {
-		if err := s.withRemedy(fmt.Errorf("%w: %w", ErrDown, cause)); !errors.Is(err, ErrDown) || !strings.Contains(err.Error(), "maxclients") {
-			t.Errorf("withRemedy(ErrDown with %v): got error %v, want ErrDown with the text maxclients", cause, err)
+		if err := s.withRemedy(fmt.Errorf("%w: %w", ErrDown, cause)); !errors.Is(err, ErrDown) {
+			t.Errorf("withRemedy(ErrDown with %v) error = %v, want ErrDown", cause, err)
+		} else if !strings.Contains(err.Error(), "maxclients") {
+			t.Errorf(`withRemedy(ErrDown with %v): error = %q, want substring "maxclients"`, cause, err.Error())
 		}
 	}
 }
@@ -123,8 +134,11 @@ func TestDamagedValueIsNotAnOutage(t *testing.T) {
 		"ERR user_script:7: attempt to compare nil with number script: 5a, on @user_script:7.",
 	} {
 		err := classifyReply(errors.New(text), text)
-		if !errors.Is(err, ErrCorrupt) || errors.Is(err, session.ErrUnavailable) {
-			t.Errorf("classifyReply(%q): got error %v, want ErrCorrupt and not session.ErrUnavailable", text, err)
+		if !errors.Is(err, ErrCorrupt) {
+			t.Errorf("classifyReply(%q) error = %v, want ErrCorrupt", text, err)
+		}
+		if errors.Is(err, session.ErrUnavailable) {
+			t.Errorf("classifyReply(%q) error = %v, want another error than session.ErrUnavailable", text, err)
 		}
 	}
 }
@@ -155,8 +169,14 @@ func TestKeysContainTenantNameHash(t *testing.T) {
 	seen := map[string]string{}
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
 		k := s.tenantKeyspace(maxShards, name, 7).base
-		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
-			t.Errorf("key prefix of tenant %.20q: got %.60q, want a tag in braces and a hash of the name", name, k)
+		if len(k) != len("precept:{0123}:0123456789abcdef:") {
+			t.Fatalf("key prefix of tenant %.20q = %d bytes, want %d", name, len(k), len("precept:{0123}:0123456789abcdef:"))
+		}
+		if strings.Count(k, "{") != 1 {
+			t.Errorf(`key prefix of tenant %.20q: count of "{" = %d, want 1`, name, strings.Count(k, "{"))
+		}
+		if strings.Count(k, "}") != 1 {
+			t.Errorf(`key prefix of tenant %.20q: count of "}" = %d, want 1`, name, strings.Count(k, "}"))
 		}
 		if other, ok := seen[k]; ok {
 			t.Errorf("tenants %.20q and %.20q have the same key %q", name, other, k)
@@ -170,8 +190,10 @@ func TestShardsAreEvenlySpacedOverTheSlots(t *testing.T) {
 		t.Fatalf("crc16(123456789): got %x, want 31c3", c)
 	}
 	for r, tag := range shardTags() {
-		if slot := int(crc16(tag) % 16384); slot/64 != r || len(tag) != 4 {
-			t.Errorf("tag %q is in slot %d, want a slot from %d to %d", tag, slot, 64*r, 64*r+63)
+		if slot := int(crc16(tag) % 16384); slot/64 != r {
+			t.Errorf("tag %q: slot/64 = %d, want %d", tag, slot/64, r)
+		} else if len(tag) != 4 {
+			t.Errorf("tag %q has %d bytes, want 4", tag, len(tag))
 		}
 	}
 }

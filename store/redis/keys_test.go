@@ -26,8 +26,10 @@ func fillStore(t *testing.T, s *redis.Store) {
 			t.Fatalf("call %s: %v", call.name, err)
 		}
 	}
-	if ok, err := s.AcquireLease(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
-		t.Fatalf("AcquireLease: got %v, error %v, want true and no error", ok, err)
+	if ok, err := s.AcquireLease(t.Context(), "distill", "one", time.Time{}, time.Minute); err != nil {
+		t.Fatal(err)
+	} else if !ok {
+		t.Fatal("AcquireLease: ok = false, want true")
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -69,8 +71,10 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 			t.Errorf("PTTL(%s): got %d, want an expiry: %v", key, ttl, expiringKey.MatchString(key))
 		}
 		if kind := strings.Split(strings.Replace(key, "all:", "", 1), ":")[2]; ttl >= 0 {
-			if left := time.Duration(ttl) * time.Millisecond; left > expiries[kind] || left < expiries[kind]-5*time.Minute {
-				t.Errorf("time until the key %s expires: got %v, want %v or at most 5 minutes less", key, left, expiries[kind])
+			if left := time.Duration(ttl) * time.Millisecond; left > expiries[kind] {
+				t.Errorf("time until the key %s expires: left = %v, want at most %v", key, left, expiries[kind])
+			} else if left < expiries[kind]-5*time.Minute {
+				t.Errorf("time until the key %s expires: left = %v, want at least %v", key, left, expiries[kind]-5*time.Minute)
 			}
 			delete(expiries, kind)
 		}
@@ -93,8 +97,10 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	}
 	full := readAllData(t, one)
 	for _, tenant := range []string{testTenant, "other"} {
-		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
-			t.Errorf("ForgetTenant with another prefix: got %d, error %v, want 0 and no error", n, err)
+		if n, err := other.ForgetTenant(t.Context(), tenant); err != nil {
+			t.Error(err)
+		} else if n != 0 {
+			t.Errorf("ForgetTenant with another prefix = %d, want 0", n)
 		}
 	}
 	if got := readAllData(t, one); got != full {
@@ -108,8 +114,11 @@ func TestCallsUseOnlyTenantKeys(t *testing.T) {
 	s := open(t, server.URL())
 	fillStore(t, s)
 	row, ok, err := s.Session(t.Context(), testTenant, sessionID(1))
-	if err != nil || !ok {
-		t.Fatalf("Session(1): got found = %v, error %v, want found = true and no error", ok, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !ok {
+		t.Fatal("Session(1): ok = false, want true")
 	}
 	own := listKeys(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
@@ -164,8 +173,10 @@ func TestTenantNamesAreHashed(t *testing.T) {
 		t.Errorf("different tenant parts of the keys: got %d, want %d, two more than there are tenants", len(tags), len(names)+2)
 	}
 	slices.Sort(names)
-	if got, err := s.Tenants(t.Context()); err != nil || !slices.Equal(got, names) {
-		t.Errorf("Tenants: got %.200q, error %v, want %q", got, err, names)
+	if got, err := s.Tenants(t.Context()); err != nil {
+		t.Error(err)
+	} else if !slices.Equal(got, names) {
+		t.Errorf("Tenants = %q, want %q", got, names)
 	}
 }
 
@@ -216,8 +227,14 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 				t.Fatal(err)
 			}
 			v, err := b.Version(t.Context())
-			if err != nil || seen[v] || v == "" {
-				t.Errorf("Version after a change: got %q, error %v, want a new version", v, err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seen[v] {
+				t.Error("Version after a change: seen[v] = true, want false")
+			}
+			if v == "" {
+				t.Error("Version after a change is empty")
 			}
 			seen[v] = true
 		}

@@ -42,8 +42,14 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	acknowledge(t, s, "lake")
 	want := readDataWithoutPosition(t, s)
 	done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one", Shards: 4})
-	if err != nil || done.Tenants != 2 || done.Sessions < 3 {
-		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants and at least 3 sessions", done, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done.Tenants != 2 {
+		t.Fatalf("Migrate: Tenants = %d, want 2", done.Tenants)
+	}
+	if done.Sessions < 3 {
+		t.Fatalf("Migrate: Sessions = %d, want at least 3", done.Sessions)
 	}
 	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
 		if got := readDataWithoutPosition(t, s); got != want {
@@ -58,11 +64,15 @@ func TestMigrationKeepsAllData(t *testing.T) {
 			t.Errorf("the migration left the key %s of the old layout, want it deleted", key)
 		}
 	}
-	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil || len(groups) != 1 {
-		t.Errorf("SampleGroups(lake): got %v, error %v, want one stream", groups, err)
+	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil {
+		t.Error(err)
+	} else if len(groups) != 1 {
+		t.Errorf("SampleGroups(lake) = %q, want 1 item", groups)
 	}
-	if done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil || done != (redis.MigrateResult{}) {
-		t.Errorf("second Migrate: got %+v, error %v, want no moved tenant and no error", done, err)
+	if done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil {
+		t.Error(err)
+	} else if done != (redis.MigrateResult{}) {
+		t.Errorf("second Migrate = %+v, want %+v", done, (redis.MigrateResult{}))
 	}
 	for _, call := range changeCalls()[addingCallCount:] {
 		if _, err := call.do(t.Context(), s); err != nil {
@@ -72,8 +82,10 @@ func TestMigrationKeepsAllData(t *testing.T) {
 	if err := s.Write(t.Context(), newBatch(77)); err != nil {
 		t.Error(err)
 	}
-	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(77)); !ok || err != nil {
-		t.Errorf("Session written after the migration: got found = %v, error %v, want found = true and no error", ok, err)
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(77)); err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("Session written after the migration: ok = false, want true")
 	}
 }
 
@@ -95,8 +107,11 @@ func TestMigrateProgressCallsDoNotOverlap(t *testing.T) {
 		running.Add(-1)
 		calls.Add(1)
 	}})
-	if err != nil || calls.Load() < 2 {
-		t.Fatalf("Migrate of two tenants: got %d calls of Progress, error %v, want at least 2 calls and no error", calls.Load(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls.Load() < 2 {
+		t.Fatalf("Migrate of two tenants: calls = %d, want at least 2", calls.Load())
 	}
 }
 
@@ -136,21 +151,29 @@ func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 			t.Error(err)
 		}
 	}})
-	if err != nil || !changed {
-		t.Fatalf("Migrate: got error %v, values changed during the migration = %v, want no error and true", err, changed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !changed {
+		t.Fatal("Migrate: changed = false, want true")
 	}
 	after := openWithShards(t, server.URL(), 1)
 	_, priors, err := after.Priors(t.Context(), testTenant)
-	if err != nil || string(priors) != "priors 22" {
-		t.Errorf("Priors after the migration: got %q, error %v, want \"priors 22\"", priors, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(priors) != "priors 22" {
+		t.Errorf(`Priors after the migration = %q, want "priors 22"`, string(priors))
 	}
 	notes := ""
 	err = after.EachNote(t.Context(), testTenant, "", func(key string, data []byte) error {
 		notes += key + ": " + string(data) + "\n"
 		return nil
 	})
-	if want := "n: note 22\n"; err != nil || notes != want {
-		t.Errorf("notes after the migration: got %q, error %v, want %q", notes, err, want)
+	if want := "n: note 22\n"; err != nil {
+		t.Error(err)
+	} else if notes != want {
+		t.Errorf("notes after the migration = %q, want %q", notes, want)
 	}
 }
 
@@ -226,8 +249,11 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 			samplePages++
 		}
 	}
-	if samplePages < pages || copiedMarks < pages*pageSize {
-		t.Errorf("copied sample pages and opt-out marks: got %d and %d, want at least %d and %d", samplePages, copiedMarks, pages, pages*pageSize)
+	if samplePages < pages {
+		t.Errorf("copied sample pages and opt-out marks: samplePages = %d, want at least %d", samplePages, pages)
+	}
+	if copiedMarks < pages*pageSize {
+		t.Errorf("copied sample pages and opt-out marks: copiedMarks = %d, want at least %d", copiedMarks, pages*pageSize)
 	}
 }
 
@@ -240,8 +266,10 @@ func TestMigrationMovesKeysToShardSlots(t *testing.T) {
 		}
 	}
 	want := readDataWithoutPosition(t, s)
-	if done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil || done.Tenants != 2 {
-		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants", done, err)
+	if done, err := s.Migrate(t.Context(), redis.MigrateOptions{Owner: "one"}); err != nil {
+		t.Fatal(err)
+	} else if done.Tenants != 2 {
+		t.Fatalf("Migrate: Tenants = %d, want 2", done.Tenants)
 	}
 	if got := readDataWithoutPosition(t, s); got != want {
 		t.Errorf("data after the migration: got changed lines:%s", diffLines(got, want))
@@ -255,8 +283,10 @@ func TestLayoutFindsKeysWrittenWithoutShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	checkLayout := func(s *redis.Store, want redis.Layout) {
 		t.Helper()
-		if got, err := s.Layout(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("Layout: got %+v, error %v, want %+v", got, err, want)
+		if got, err := s.Layout(t.Context()); err != nil {
+			t.Error(err)
+		} else if !reflect.DeepEqual(got, want) {
+			t.Errorf("Layout = %+v, want %+v", got, want)
 		}
 	}
 	old := openWithShards(t, server.URL(), 1)

@@ -84,8 +84,11 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		_, text, _ := strings.Cut(outs[i].String(), "closed=")
 		text, _, _ = strings.Cut(text, "\n")
 		n, parseErr := strconv.Atoi(text)
-		if err != nil || parseErr != nil {
-			t.Fatalf("process %d: got error %v, want none and \"closed=N\" in the output:\n%s", i, err, &outs[i])
+		if parseErr != nil {
+			t.Fatalf("process %d: %v", i, parseErr)
+		}
+		if err != nil {
+			t.Fatalf("process %d: %v", i, err)
 		}
 		total += n
 	}
@@ -95,8 +98,11 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	for _, tenant := range []string{testTenant, "other"} {
 		got, err := s.Counters(t.Context(), tenant)
 		want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions / 2}, {Key: trial.Key{Scope: tenant, Field: "sum"}, Value: sessions / 2 * 10}}
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("Counters(%s): got %v, error %v, want %v", tenant, got, err, want)
+		if err != nil {
+			t.Fatalf("Counters(%s): %v", tenant, err)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("Counters(%s) = %+v, want %+v", tenant, got, want)
 		}
 	}
 }
@@ -128,7 +134,10 @@ func TestKilledProcessCountsNoSessionPartially(t *testing.T) {
 	closeAll(t, s)
 	got, err := s.Counters(t.Context(), testTenant)
 	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: testTenant, Field: "sum"}, Value: sessions * 10}}
-	if err != nil || !slices.Equal(got, want) {
-		t.Errorf("Counters after the kill: got %v, error %v, want %v", got, err, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("Counters after the kill = %+v, want %+v", got, want)
 	}
 }

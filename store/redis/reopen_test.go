@@ -45,16 +45,23 @@ func TestReadmitReopensUnsettledSessions(t *testing.T) {
 		}
 		return ids
 	}
-	if got := due(); len(got) != 1 || !got[open.ID] {
-		t.Fatalf("due sessions before Readmit: got %d, want only the open session", len(got))
+	if got := due(); len(got) != 1 {
+		t.Fatalf("due sessions before Readmit = %+v, want 1 item", got)
+	} else if !got[open.ID] {
+		t.Fatal("due sessions before Readmit: got[open.ID] = false, want true")
 	}
 	for _, want := range []int{lost, 0} {
-		if n, err := s.Readmit(t.Context(), 3); err != nil || n != want {
-			t.Errorf("Readmit: got %d, error %v, want %d", n, err, want)
+		if n, err := s.Readmit(t.Context(), 3); err != nil {
+			t.Error(err)
+		} else if n != want {
+			t.Errorf("Readmit = %d, want %d", n, want)
 		}
-		if got := due(); len(got) != lost+1 || got[settled.ID] || got[imported.ID] {
-			t.Errorf("due sessions after Readmit: got %d, settled session due = %v, imported session due = %v, want %d, false and false",
-				len(got), got[settled.ID], got[imported.ID], lost+1)
+		if got := due(); len(got) != lost+1 {
+			t.Errorf("due sessions after Readmit = %+v, want %d items", got, lost+1)
+		} else if got[settled.ID] {
+			t.Error("due sessions after Readmit: got[settled.ID] = true, want false")
+		} else if got[imported.ID] {
+			t.Error("due sessions after Readmit: got[imported.ID] = true, want false")
 		}
 	}
 }

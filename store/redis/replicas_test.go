@@ -98,8 +98,11 @@ func TestLessonChangeWithoutReplicationIsReported(t *testing.T) {
 	if err := b.Commit(t.Context(), bank.Change{Version: "unknown"}); err == nil {
 		t.Error("Commit from an unknown version: got no error, want an error")
 	}
-	if len(reports) != 1 || !errors.Is(reports[0], redis.ErrUnreplicated) {
-		t.Errorf("reports after a refused change: got %v, want one redis.ErrUnreplicated", reports)
+	if len(reports) != 1 {
+		t.Fatalf("reports after a refused change = %+v, want 1 item", reports)
+	}
+	if !errors.Is(reports[0], redis.ErrUnreplicated) {
+		t.Errorf("reports after a refused change: error = %v, want redis.ErrUnreplicated", reports[0])
 	}
 	replica.Thaw(t)
 }

@@ -24,8 +24,11 @@ func TestSamplePositionsIncreaseAfterALoss(t *testing.T) {
 			t.Fatal(err)
 		}
 		streams, err := s.SampleStreams(t.Context())
-		if err != nil || len(streams) != 1 {
-			t.Fatalf("SampleStreams: got %v, error %v, want one stream", streams, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(streams) != 1 {
+			t.Fatalf("SampleStreams = %+v, want 1 item", streams)
 		}
 		for key, id := range streams {
 			number, _, _ := strings.Cut(id, "-")

@@ -96,8 +96,11 @@ func TestScriptSourceIsSentOnlyIfUnknown(t *testing.T) {
 		}
 	}
 	list, err := s.Maxima(t.Context(), testTenant)
-	if err != nil || len(list) != 450 {
-		t.Errorf("Maxima: got %d maxima, error %v, want 450", len(list), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 450 {
+		t.Errorf("Maxima = %+v, want 450 deltas", list)
 	}
 }
 
@@ -133,11 +136,15 @@ func TestOversizedWriteFails(t *testing.T) {
 		t.Error("Write(value above the server limit) error = nil, want an error")
 	}
 	eventually(t, "the next write", func() error { return s.Write(t.Context(), newBatch(2)) })
-	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(2)); !ok || err != nil {
-		t.Errorf("Session after the next write: got found = %v, error %v, want found = true and no error", ok, err)
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(2)); err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("Session after the next write: ok = false, want true")
 	}
-	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); ok || err != nil {
-		t.Errorf("Session(session of the refused write): got found = %v, error %v, want found = false and no error", ok, err)
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); err != nil {
+		t.Error(err)
+	} else if ok {
+		t.Error("Session(session of the refused write): ok = true, want false")
 	}
 }
 
@@ -146,8 +153,10 @@ func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	s := openWithLongTimeout(t, server.URL())
 	row := newBatch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
-	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sessionID(1).String()) {
-		t.Errorf("Write(oversized row): got error %v, want session.ErrInvalid with the session id", err)
+	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("Write(oversized row) error = %v, want session.ErrInvalid", err)
+	} else if !strings.Contains(err.Error(), sessionID(1).String()) {
+		t.Errorf("Write(oversized row): error = %q, want substring %q", err.Error(), sessionID(1).String())
 	}
 	if keys := listKeys(t, server, "*"); len(keys) > 0 {
 		t.Errorf("stored keys: got %q, want none", keys)
@@ -178,27 +187,40 @@ func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 		for _, n := range want {
 			wanted = append(wanted, sessionID(n).String())
 		}
-		if err != nil || fmt.Sprint(got) != fmt.Sprint(wanted) {
-			t.Fatalf("DueSessions: got %v, error %v, want %v", got, err, wanted)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(wanted) {
+			t.Fatalf("DueSessions = %v, want %v", got, wanted)
 		}
 		return list[len(list)-1]
 	}
 	last := checkDue(session.Row{}, 2, []int{3, 4})
 	checkDue(last, 2, []int{5})
 	checkDue(session.Row{}, 100, []int{3, 4, 5})
-	if list, err := s.ListSessions(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil || len(list.List) != 3 {
-		t.Errorf("ListSessions: got %d sessions, error %v, want 3", len(list.List), err)
+	if list, err := s.ListSessions(t.Context(), testTenant, session.ListRange{Limit: 10}); err != nil {
+		t.Error(err)
+	} else if len(list.List) != 3 {
+		t.Errorf("ListSessions: List = %+v, want 3 items", list.List)
 	}
-	if ok, err := s.Forget(t.Context(), testTenant, sessionID(0)); !ok || err != nil {
-		t.Errorf("Forget(evicted session): got %v, error %v, want true and no error", ok, err)
+	if ok, err := s.Forget(t.Context(), testTenant, sessionID(0)); err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("Forget(evicted session): ok = false, want true")
 	}
 	if err := s.Write(t.Context(), newBatch(1)); err != nil {
 		t.Fatal(err)
 	}
 	checkDue(session.Row{}, 100, []int{1, 3, 4, 5})
 	accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: testTenant, ID: sessionID(1)}, {Tenant: testTenant, ID: sessionID(2)}})
-	if err != nil || !accepted[0] || !accepted[1] {
-		t.Errorf("Settle(two sessions): got %v, error %v, want [true true] and no error", accepted, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !accepted[0] {
+		t.Error("Settle(two sessions): accepted[0] = false, want true")
+	}
+	if !accepted[1] {
+		t.Error("Settle(two sessions): accepted[1] = false, want true")
 	}
 	checkDue(session.Row{}, 100, []int{3, 4, 5})
 }
@@ -215,13 +237,18 @@ func TestCanceledCallDoesNotOpenTheBreaker(t *testing.T) {
 	for range 5 {
 		_, _, err := s.Session(ctx, testTenant, sessionID(1))
 		writeErr := s.Write(ctx, newBatch(2))
-		if !errors.Is(err, context.Canceled) || !errors.Is(writeErr, context.Canceled) {
-			t.Errorf("Session and Write with a canceled context: got the errors %v and %v, want context.Canceled from both", err, writeErr)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("Session and Write with a canceled context: error = %v, want context.Canceled", err)
+		}
+		if !errors.Is(writeErr, context.Canceled) {
+			t.Errorf("Session and Write with a canceled context: error = %v, want context.Canceled", writeErr)
 		}
 	}
 	server.Thaw(t)
-	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); !ok || err != nil {
-		t.Errorf("Session after the thaw: got found = %v, error %v, want found = true and no error", ok, err)
+	if _, ok, err := s.Session(t.Context(), testTenant, sessionID(1)); err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("Session after the thaw: ok = false, want true")
 	}
 	if err := s.Write(t.Context(), newBatch(2)); err != nil {
 		t.Errorf("Write after the thaw: got error %v, want none", err)
@@ -247,7 +274,9 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	if err := s.Write(ctx, newBatch(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("canceled probe: got error %v, want context.Canceled", err)
 	}
-	if err := s.Write(t.Context(), newBatch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "tries again every") {
-		t.Errorf("Write after a canceled probe: got error %v, want redis.ErrDown with \"tries again every\" in the text", err)
+	if err := s.Write(t.Context(), newBatch(1)); !errors.Is(err, redis.ErrDown) {
+		t.Errorf("Write after a canceled probe: error = %v, want redis.ErrDown", err)
+	} else if !strings.Contains(err.Error(), "tries again every") {
+		t.Errorf(`Write after a canceled probe: error = %q, want substring "tries again every"`, err.Error())
 	}
 }

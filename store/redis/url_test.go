@@ -23,8 +23,11 @@ func TestParseURL(t *testing.T) {
 	} {
 		a, err := parseURL(text)
 		got := fmt.Sprintf("%v db %d user %s password %s cluster %v master %s prefix %s tls %v", a.Addrs, a.DB, a.Username, a.Password, a.IsClusterMode, a.MasterName, a.prefix, a.TLSConfig != nil)
-		if err != nil || got != want {
-			t.Errorf("parseURL(%q): error %v\ngot  %s\nwant %s", text, err, got, want)
+		if err != nil {
+			t.Fatalf("parseURL(%q): %v", text, err)
+		}
+		if got != want {
+			t.Errorf("parseURL(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -75,8 +78,14 @@ func FuzzParseURL(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(a.Addrs) == 0 || a.prefix == "" || a.DB < 0 {
-			t.Errorf("parseURL(%q): got %+v, want addresses, a prefix and a database number >= 0", text, a)
+		if len(a.Addrs) == 0 {
+			t.Errorf("parseURL(%q): Addrs is empty", text)
+		}
+		if a.prefix == "" {
+			t.Errorf("parseURL(%q): prefix is empty", text)
+		}
+		if a.DB < 0 {
+			t.Errorf("parseURL(%q): DB = %d, want at least 0", text, a.DB)
 		}
 	})
 }

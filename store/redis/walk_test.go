@@ -41,8 +41,11 @@ func TestWalkUsesLimitedMemory(t *testing.T) { //nolint:paralleltest // the test
 		found[m.Tenant]++
 		return nil
 	})
-	if err != nil || len(found) != tenants {
-		t.Fatalf("tenants with samples in EachSample: got %d, error %v, want %d and no error", len(found), err, tenants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != tenants {
+		t.Fatalf("tenants with samples in EachSample = %+v, want %d items", found, tenants)
 	}
 	for tenant, n := range found {
 		if n != samples {

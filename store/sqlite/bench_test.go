@@ -151,8 +151,10 @@ func BenchmarkSession(b *testing.B) {
 	defer func() { b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n/7919), "cpu-ns/op") }()
 	for b.Loop() {
 		n += 7919
-		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
-			b.Fatalf("Session(stored session): got found = %v, error %v, want found = true and no error", ok, err)
+		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil {
+			b.Fatal(err)
+		} else if !ok {
+			b.Fatal("Session(stored session): ok = false, want true")
 		}
 	}
 }
@@ -165,8 +167,10 @@ func BenchmarkUnknownSession(b *testing.B) {
 	n, before := 5000, cpuTime()
 	for b.Loop() {
 		n++
-		if _, ok, err := s.Session(b.Context(), "default", benchID(n)); err != nil || ok {
-			b.Fatalf("Session(unknown session): got found = %v, error %v, want found = false and no error", ok, err)
+		if _, ok, err := s.Session(b.Context(), "default", benchID(n)); err != nil {
+			b.Fatal(err)
+		} else if ok {
+			b.Fatal("Session(unknown session): ok = true, want false")
 		}
 	}
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
@@ -187,8 +191,10 @@ func BenchmarkFindByEcho(b *testing.B) {
 			keys[i] = benchKey(n+i) + 1 // not stored
 		}
 		keys[19] = benchKey(n % 5000)
-		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("FindEcho: got %v, error %v, want the session for the one stored key", found, err)
+		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil {
+			b.Fatal(err)
+		} else if len(found) != 1 {
+			b.Fatalf("FindEcho = %+v, want 1 item", found)
 		}
 	}
 }
@@ -314,8 +320,10 @@ func measureLookup(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 			keys[i] = benchKey(n+i)*3 + 1 // not stored
 		}
 		keys[19] = benchKey(n * 7919 % echoes)
-		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
-			b.Fatalf("FindEcho: got %v, error %v, want the session for the one stored key", found, err)
+		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil {
+			b.Fatal(err)
+		} else if len(found) != 1 {
+			b.Fatalf("FindEcho = %+v, want 1 item", found)
 		}
 	}
 	return time.Since(start) / rounds

@@ -34,8 +34,11 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		}
 		x.db.fail(errors.New("a later error"))
 	})
-	if err == nil || !strings.Contains(err.Error(), `"no"`) {
-		t.Errorf("update: got error %v, want the error of the first statement that failed", err)
+	if err == nil {
+		t.Fatal("update error = nil, want an error")
+	}
+	if !strings.Contains(err.Error(), `"no"`) {
+		t.Errorf(`update: error = %q, want substring "\"no\""`, err.Error())
 	}
 	err = s.update(t.Context(), "test", func(x *tx) {
 		if n := x.db.queryInt("SELECT count(*) FROM meta"); n != 0 {
@@ -43,8 +46,12 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		}
 		x.db.exec(put, "e")
 	})
-	if _, ok, e := s.Meta(t.Context(), "e"); err != nil || !ok || e != nil {
-		t.Errorf("value from the next transaction: got found = %v, update error %v, read error %v, want found = true and no errors", ok, err, e)
+	if _, ok, e := s.Meta(t.Context(), "e"); e != nil {
+		t.Error(e)
+	} else if err != nil {
+		t.Error(err)
+	} else if !ok {
+		t.Error("value from the next transaction: ok = false, want true")
 	}
 }
 
@@ -62,8 +69,10 @@ func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("update with a canceled context: got error %v, want context.Canceled", err)
 	}
-	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
-		t.Errorf("value from the canceled transaction: got found = %v, error %v, want found = false and no error", ok, err)
+	if _, ok, err := s.Meta(t.Context(), "a"); err != nil {
+		t.Error(err)
+	} else if ok {
+		t.Error("value from the canceled transaction: ok = true, want false")
 	}
 }
 
@@ -79,8 +88,14 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 			x.db.fail(session.ErrDiskFull)
 		}
 	})
-	if st, e := s.Stats(t.Context()); err != nil || e != nil || attempts != 2 || st[totalSamples] != 1 {
-		t.Errorf("update on a full disk: got %d attempts, error %v, and then Stats = %v, error %v, want 2 attempts, one sample in Stats, and no errors", attempts, err, st, e)
+	if st, e := s.Stats(t.Context()); e != nil {
+		t.Error(e)
+	} else if err != nil {
+		t.Error(err)
+	} else if attempts != 2 {
+		t.Errorf("update on a full disk: attempts = %d, want 2", attempts)
+	} else if st[totalSamples] != 1 {
+		t.Errorf("update on a full disk: st[totalSamples] = %d, want 1", st[totalSamples])
 	}
 }
 
@@ -115,8 +130,11 @@ func TestValuesRoundTrip(t *testing.T) {
 			v.f, v.blob = math.Float64bits(f), string(blob)
 			return v
 		})
-		if err != nil || out != in {
-			rt.Fatalf("values read: got %+v, error %v, want %+v", out, err, in)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if out != in {
+			rt.Fatalf("values read = %+v, want %+v", out, in)
 		}
 	})
 }
@@ -128,8 +146,10 @@ func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	_, err := read(t.Context(), s, func(c *conn) (none int) {
 		n := int64(7)
-		if c.queryRow("SELECT 1 WHERE false").scan(&n) || n != 7 {
-			t.Errorf("variable after scanning a missing row: got %d, want 7 as before", n)
+		if c.queryRow("SELECT 1 WHERE false").scan(&n) {
+			t.Error("variable after scanning a missing row: scan(&n) = true, want false")
+		} else if n != 7 {
+			t.Errorf("variable after scanning a missing row = %d, want 7", n)
 		}
 		if n := c.queryInt("SELECT NULL"); n != 0 {
 			t.Errorf("queryInt(NULL): got %d, want 0", n)

@@ -113,15 +113,23 @@ func TestFindEchoMatchesModel(t *testing.T) {
 	}
 	s = openStore(t, path)
 	checkModel(t, s, m, keys)
-	if s.newestGen.number != newest.number || s.newestGen.number != 4 || s.newestGen.size == 0 {
-		t.Errorf("newest generation after reopening: got %+v, want number 4 as in %+v, and a size above 0", s.newestGen, newest)
+	if s.newestGen.number != newest.number {
+		t.Errorf("newest generation after reopening: number = %d, want %d", s.newestGen.number, newest.number)
+	}
+	if s.newestGen.number != 4 {
+		t.Errorf("newest generation after reopening: number = %d, want 4", s.newestGen.number)
+	}
+	if s.newestGen.size == 0 {
+		t.Error("newest generation after reopening: size = 0, want at least 1")
 	}
 
 	if _, err := s.PurgeSessions(t.Context(), start.Add(time.Duration(at)*time.Millisecond/2)); err != nil {
 		t.Fatal(err)
 	}
-	if oldEchoes, newEchoes := countEchoes(t, s, "gen < 1"), countEchoes(t, s, "gen > 2"); oldEchoes != 0 || newEchoes == 0 {
-		t.Errorf("echoes after PurgeSessions: got %d in generation 0 and %d in generations above 2, want 0 and more than 0", oldEchoes, newEchoes)
+	if oldEchoes, newEchoes := countEchoes(t, s, "gen < 1"), countEchoes(t, s, "gen > 2"); oldEchoes != 0 {
+		t.Errorf("echoes after PurgeSessions: oldEchoes = %d, want 0", oldEchoes)
+	} else if newEchoes == 0 {
+		t.Error("echoes after PurgeSessions: newEchoes = 0, want at least 1")
 	}
 	if _, err := s.PurgeSessions(t.Context(), start.Add(1000*time.Hour)); err != nil {
 		t.Fatal(err)
@@ -152,8 +160,10 @@ func TestForgetKeepsOtherSessionsEchoes(t *testing.T) {
 		}
 	}
 	for _, n := range []int{1, 2, sessions} {
-		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
-			t.Fatalf("Forget(%d): got %v, error %v, want true and no error", n, ok, err)
+		if ok, err := s.Forget(t.Context(), "default", testID(n)); err != nil {
+			t.Fatalf("Forget(%d): %v", n, err)
+		} else if !ok {
+			t.Fatalf("Forget(%d): ok = false, want true", n)
 		}
 		for i := range perSession {
 			m[session.EchoKey((n-1)*perSession+i)] = nil
@@ -192,8 +202,17 @@ func TestEchoCountIsLimited(t *testing.T) {
 	for i := range maxEchoesPerKey {
 		want = append(want, testID(perBatch*last+perBatch-1-i))
 	}
-	if err != nil || found[4] != nil || len(found[5]) != 1 || !slices.Equal(found[everywhere], want) {
-		t.Errorf("FindEcho: got %v, error %v, want no session for key 4, one for key 5, and %v for the key in every session", found, err, want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found[4] != nil {
+		t.Errorf("FindEcho[4] = %+v, want nil", found[4])
+	}
+	if len(found[5]) != 1 {
+		t.Errorf("FindEcho[5] = %+v, want 1 item", found[5])
+	}
+	if !slices.Equal(found[everywhere], want) {
+		t.Errorf("FindEcho[everywhere] = %+v, want %+v", found[everywhere], want)
 	}
 }
 

@@ -56,8 +56,11 @@ func countOnDisk(t *testing.T, s *Store, needle []byte) int {
 func readAllFiles(t *testing.T, s *Store) (all []byte) {
 	t.Helper()
 	files, err := filepath.Glob(s.options.Path + "*")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("database files: got %v, error %v, want at least one", files, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Fatal("database files: got none")
 	}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
@@ -96,8 +99,10 @@ func TestPurgeSessionsPassesSessionsFromFastClock(t *testing.T) {
 	if err := s.Write(t.Context(), session.Batch{Rows: rows}); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.PurgeSessions(t.Context(), now.AddDate(0, -1, 0)); n != 10 || err != nil {
-		t.Errorf("sessions deleted by PurgeSessions: got %d, error %v, want 10", n, err)
+	if n, err := s.PurgeSessions(t.Context(), now.AddDate(0, -1, 0)); err != nil {
+		t.Error(err)
+	} else if n != 10 {
+		t.Errorf("sessions deleted by PurgeSessions = %d, want 10", n)
 	}
 }
 
@@ -119,8 +124,10 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 			t.Fatalf("no file contains %q before the deletion", needle)
 		}
 	}
-	if n, err := s.ForgetTenant(t.Context(), "forgotten"); n != sessions || err != nil {
-		t.Fatalf("ForgetTenant: got %d, error %v, want %d", n, err, sessions)
+	if n, err := s.ForgetTenant(t.Context(), "forgotten"); err != nil {
+		t.Fatal(err)
+	} else if n != sessions {
+		t.Fatalf("ForgetTenant = %d, want %d", n, sessions)
 	}
 	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
@@ -132,8 +139,11 @@ func TestForgetTenantErasesDataFromFiles(t *testing.T) {
 		}
 	}
 	found, err := s.FindEcho(t.Context(), "kept", []session.EchoKey{kept})
-	if err != nil || len(found[kept]) != 1 {
-		t.Errorf("FindEcho(other tenant): got %v, error %v, want one session", found, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found[kept]) != 1 {
+		t.Errorf("FindEcho(other tenant)[kept] = %+v, want 1 item", found[kept])
 	}
 }
 
@@ -151,11 +161,15 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 		}
 	}
 	writeCanaries(t, s, "t", 50)
-	if ok, err := s.Forget(t.Context(), "t", testID(50)); !ok || err != nil {
-		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
+	if ok, err := s.Forget(t.Context(), "t", testID(50)); err != nil {
+		t.Fatal(err)
+	} else if !ok {
+		t.Fatal("Forget: ok = false, want true")
 	}
-	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
-		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
+	if ok, err := s.Forget(t.Context(), "t", testID(3)); err != nil {
+		t.Fatal(err)
+	} else if !ok {
+		t.Fatal("Forget: ok = false, want true")
 	}
 	// Forget keeps parked feedback, because it belongs to no session. PurgeParked deletes it.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
@@ -180,8 +194,10 @@ func TestForgetErasesSessionFromFiles(t *testing.T) {
 			if n == 3 {
 				want = 0
 			}
-			if err != nil || len(found) != want {
-				t.Errorf("FindEcho(%d): got %v, error %v, want %d keys with sessions", n, found, err, want)
+			if err != nil {
+				t.Errorf("FindEcho(%d): %v", n, err)
+			} else if len(found) != want {
+				t.Errorf("FindEcho(%d) = %+v, want %d items", n, found, want)
 			}
 		}
 	}
@@ -206,8 +222,10 @@ func TestPurgeSessionsStopsWhenContextEnds(t *testing.T) {
 	before := time.Unix(sessions-10, 0)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if n, err := s.PurgeSessions(ended, before); n != 0 || !errors.Is(err, context.Canceled) {
-		t.Errorf("PurgeSessions with a canceled context: got %d deleted sessions, error %v, want 0 and context.Canceled", n, err)
+	if n, err := s.PurgeSessions(ended, before); n != 0 {
+		t.Errorf("PurgeSessions with a canceled context = %d, want 0", n)
+	} else if !errors.Is(err, context.Canceled) {
+		t.Errorf("PurgeSessions with a canceled context: error = %v, want context.Canceled", err)
 	}
 	total, calls := 0, 0
 	for more := true; more && calls < 100; calls++ {
@@ -221,8 +239,11 @@ func TestPurgeSessionsStopsWhenContextEnds(t *testing.T) {
 		more = err != nil
 		total += n
 	}
-	if total != sessions-10 || calls < 3 {
-		t.Errorf("sessions deleted by PurgeSessions: got %d in %d calls, want %d in at least 3 calls", total, calls, sessions-10)
+	if total != sessions-10 {
+		t.Errorf("sessions deleted by PurgeSessions: total = %d, want %d", total, sessions-10)
+	}
+	if calls < 3 {
+		t.Errorf("sessions deleted by PurgeSessions: calls = %d, want at least 3", calls)
 	}
 }
 
@@ -254,7 +275,9 @@ func TestForgetTenantDeletesParkedFeedbackFromSchema1(t *testing.T) {
 	if n := countOnDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("occurrences of the deleted text in the files: got %d, want 0", n)
 	}
-	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {
-		t.Errorf("Stats[%q] after ForgetTenant: got %d, error %v, want 0", totalParked, st[totalParked], err)
+	if st, err := s.Stats(t.Context()); err != nil {
+		t.Errorf("Stats[%q] after ForgetTenant: %v", totalParked, err)
+	} else if st[totalParked] != 0 {
+		t.Errorf("Stats[%q] after ForgetTenant = %d, want 0", totalParked, st[totalParked])
 	}
 }

@@ -64,13 +64,18 @@ func TestLockedDatabaseAllowsReadsAndRefusesWrites(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := s.Write(ctx, rowBatch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Write(locked database, deadline): got error %v, want sqlite.ErrBusy and context.DeadlineExceeded", err)
+	if err := s.Write(ctx, rowBatch(2)); !errors.Is(err, sqlite.ErrBusy) {
+		t.Errorf("Write(locked database, deadline) error = %v, want sqlite.ErrBusy", err)
+	} else if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Write(locked database, deadline) error = %v, want context.DeadlineExceeded", err)
 	}
 	holder.release(t) // this rolls back the transaction of the other process
 	mustWrite(t, s, rowBatch(2))
-	if !hasSession(t, s, 1) || !hasSession(t, s, 2) {
-		t.Errorf("sessions 1 and 2 are found after the lock is released: got %v and %v, want true and true", hasSession(t, s, 1), hasSession(t, s, 2))
+	if !hasSession(t, s, 1) {
+		t.Error("session 1 is missing after the lock is released")
+	}
+	if !hasSession(t, s, 2) {
+		t.Error("session 2 is missing after the lock is released")
 	}
 }
 
@@ -123,8 +128,10 @@ func TestWaitingWriterReturnsWhenContextEnds(t *testing.T) {
 
 func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	path := dbPath(t)
-	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) || strings.Count(err.Error(), path) != 1 {
-		t.Errorf("read-only Open(missing file): got error %v, want sqlite.ErrMissing with the path once in the text", err)
+	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) {
+		t.Errorf("read-only Open(missing file) error = %v, want sqlite.ErrMissing", err)
+	} else if strings.Count(err.Error(), path) != 1 {
+		t.Errorf("read-only Open(missing file): count of path = %d, want 1", strings.Count(err.Error(), path))
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Stat after read-only Open(missing file): got error %v, want fs.ErrNotExist", err)
@@ -134,11 +141,18 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	r := open(t, sqlite.Options{Path: path, ReadOnly: true})
 	mustWrite(t, w, rowBatch(2))
 	mustWrite(t, w, session.Batch{Echoes: []session.Echo{{Tenant: "default", Key: 8, ID: benchID(1), At: benchStart()}}})
-	if !hasSession(t, r, 1) || !hasSession(t, r, 2) {
-		t.Error("read-only store: session 1 (written before Open) or session 2 (written after Open) was not found")
+	if !hasSession(t, r, 1) {
+		t.Error("session 1 is missing in the read-only store")
 	}
-	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil || len(found[7]) != 1 || len(found[8]) != 1 {
-		t.Errorf("FindEcho in a read-only store: got %v, error %v, want one session for each key", found, err)
+	if !hasSession(t, r, 2) {
+		t.Error("session 2 is missing in the read-only store")
+	}
+	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7, 8}); err != nil {
+		t.Error(err)
+	} else if len(found[7]) != 1 {
+		t.Errorf("FindEcho in a read-only store: found[7] = %+v, want 1 item", found[7])
+	} else if len(found[8]) != 1 {
+		t.Errorf("FindEcho in a read-only store: found[8] = %+v, want 1 item", found[8])
 	}
 	for name, err := range map[string]error{
 		"Write": r.Write(t.Context(), rowBatch(3)), "Sync": r.Sync(t.Context()),
@@ -158,8 +172,10 @@ func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 		at    time.Time
 		want  bool
 	}{{"first", now.Add(24 * time.Hour), true}, {"second", now, true}, {"third", now.Add(time.Second), false}, {"third", now.Add(time.Minute), true}} {
-		if ok, err := s.AcquireLease(t.Context(), "work", tc.owner, tc.at, time.Minute); ok != tc.want || err != nil {
-			t.Errorf("AcquireLease by %s at %v: got %v, error %v, want %v", tc.owner, tc.at, ok, err, tc.want)
+		if ok, err := s.AcquireLease(t.Context(), "work", tc.owner, tc.at, time.Minute); err != nil {
+			t.Errorf("AcquireLease by %s at %v: %v", tc.owner, tc.at, err)
+		} else if ok != tc.want {
+			t.Errorf("AcquireLease by %s at %v: ok = %v, want %v", tc.owner, tc.at, ok, tc.want)
 		}
 	}
 }
@@ -176,8 +192,11 @@ func TestReadOnlyOpenRefusesOlderStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true})
-	if err == nil || !strings.Contains(err.Error(), "start `precept serve` once") {
-		t.Errorf("read-only Open(older file): got error %v, want an error with \"start `precept serve` once\"", err)
+	if err == nil {
+		t.Fatal("read-only Open(older file) error = nil, want an error")
+	}
+	if !strings.Contains(err.Error(), "start `precept serve` once") {
+		t.Errorf("read-only Open(older file): error = %q, want substring \"start `precept serve` once\"", err.Error())
 	}
 }
 
@@ -232,8 +251,10 @@ func TestForgetErasesBytesFromFiles(t *testing.T) {
 	if n := countOccurrences(t, path, canary); n == 0 {
 		t.Fatal("no file contains the text before Forget, want at least one")
 	}
-	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
-		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
+	if ok, err := s.Forget(t.Context(), "default", benchID(17)); err != nil {
+		t.Fatal(err)
+	} else if !ok {
+		t.Fatal("Forget: ok = false, want true")
 	}
 	if n := countOccurrences(t, path, canary); n != 0 {
 		t.Errorf("deleted text: %d occurrences in the files, want 0", n)
@@ -271,8 +292,10 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			if !errors.Is(err, session.ErrParkingFull) || parked != want {
-				t.Errorf("tenant %s: got %d parked entries and then the error %v, want %d entries and then session.ErrParkingFull", tenant, parked, err, want)
+			if !errors.Is(err, session.ErrParkingFull) {
+				t.Errorf("tenant %s: error = %v, want session.ErrParkingFull", tenant, err)
+			} else if parked != want {
+				t.Errorf("tenant %s: parked = %d, want %d", tenant, parked, want)
 			}
 			return
 		}
@@ -284,13 +307,17 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	if err := s.Park(t.Context(), "greedy", 1, feedback.Entry{ID: "greedy1", At: benchStart()}); err != nil {
 		t.Errorf("Park(entry that is already parked): got error %v, want none", err)
 	}
-	if out, err := s.Unpark(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
-		t.Errorf("Unpark(another tenant): got %v, error %v, want 2 entries", out, err)
+	if out, err := s.Unpark(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil {
+		t.Error(err)
+	} else if out[benchID(1)] != 2 {
+		t.Errorf("Unpark(another tenant)[benchID(1)] = %d, want 2", out[benchID(1)])
 	}
 	parkUntilFull("greedy", 0)
 	parkUntilFull("too late", 1)
-	if purged, err := s.PurgeParked(t.Context(), benchStart().Add(2500*time.Millisecond)); err != nil || purged != 2 {
-		t.Errorf("entries deleted by PurgeParked: got %d, error %v, want 2", purged, err)
+	if purged, err := s.PurgeParked(t.Context(), benchStart().Add(2500*time.Millisecond)); err != nil {
+		t.Error(err)
+	} else if purged != 2 {
+		t.Errorf("entries deleted by PurgeParked: purged = %d, want 2", purged)
 	}
 	if _, err := s.ForgetTenant(t.Context(), "late"); err != nil {
 		t.Fatal(err)
@@ -313,8 +340,10 @@ func TestReopenedStoreKeepsData(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("file mode: got %v, error %v, want 0600", info.Mode(), err)
+	if info, err := os.Stat(path); err != nil {
+		t.Error(err)
+	} else if info.Mode().Perm() != 0o600 {
+		t.Errorf("file mode: Perm = %v, want 0o600", info.Mode().Perm())
 	}
 	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Stat(write-ahead log) after Close: got error %v, want fs.ErrNotExist", err)
@@ -326,10 +355,14 @@ func TestReopenedStoreKeepsData(t *testing.T) {
 	if n := s.Notice(); n != "" {
 		t.Errorf("Notice of the reopened store: got %q, want none", n)
 	}
-	if found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
-		t.Errorf("FindEcho after the reopen: got %v, error %v, want one session of key 7", found, err)
+	if found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil {
+		t.Error(err)
+	} else if len(found[7]) != 1 {
+		t.Errorf("FindEcho after the reopen: found[7] = %+v, want 1 item", found[7])
 	}
-	if list, err := s.Exchanges(t.Context(), "default", benchID(1)); err != nil || len(list) != 1 {
-		t.Errorf("Exchanges after the reopen: got %d exchanges, error %v, want 1", len(list), err)
+	if list, err := s.Exchanges(t.Context(), "default", benchID(1)); err != nil {
+		t.Error(err)
+	} else if len(list) != 1 {
+		t.Errorf("Exchanges after the reopen = %+v, want 1 exchange", list)
 	}
 }

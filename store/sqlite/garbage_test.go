@@ -30,8 +30,11 @@ func TestOpenRenamesGarbage(t *testing.T) {
 			mustWrite(t, s, rowBatch(1))
 			for _, suffix := range []string{"", "-wal"} {
 				aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
-				if err != nil || !bytes.Equal(aside, content) {
-					t.Errorf("renamed file with suffix %q: got %d bytes, error %v, want the damaged content", suffix, len(aside), err)
+				if err != nil {
+					t.Fatalf("renamed file with suffix %q: %v", suffix, err)
+				}
+				if !bytes.Equal(aside, content) {
+					t.Errorf("renamed file with suffix %q: aside = %.60q, want %.60q", suffix, aside, content)
 				}
 			}
 		})
@@ -86,8 +89,11 @@ func TestOpenRenamesFileWithDamagedPages(t *testing.T) {
 	}
 	for _, suffix := range []string{"", "-2"} {
 		aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
-		if err != nil || !bytes.Equal(aside, file) {
-			t.Errorf("renamed file with suffix %q: got %d bytes, error %v, want the damaged content", suffix, len(aside), err)
+		if err != nil {
+			t.Fatalf("renamed file with suffix %q: %v", suffix, err)
+		}
+		if !bytes.Equal(aside, file) {
+			t.Errorf("renamed file with suffix %q: aside = %.60q, want %.60q", suffix, aside, file)
 		}
 	}
 }
@@ -140,8 +146,10 @@ func TestOpenRefusesDirectoryAtPath(t *testing.T) {
 		t.Errorf("Open(directory): got error %v, want sqlite.ErrForeign", err)
 	}
 	checkErrorText(t, err, path, "write a file name")
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		t.Errorf("Stat(path) after Open: got error %v, want the directory to be still there", err)
+	if info, err := os.Stat(path); err != nil {
+		t.Error(err)
+	} else if !info.IsDir() {
+		t.Error("Stat(path) after Open: IsDir = false, want true")
 	}
 }
 
@@ -155,8 +163,10 @@ func TestReadOnlyOpenRefusesGarbage(t *testing.T) {
 		t.Errorf("read-only Open(damaged file): got error %v, want sqlite.ErrCorrupt", err)
 	}
 	checkErrorText(t, err, path, "restore a copy of the file", "start `precept serve`")
-	if content, err := os.ReadFile(path); err != nil || !bytes.Equal(content, garbage) {
-		t.Errorf("content after a read-only Open: got %q, error %v, want %q", content, err, garbage)
+	if content, err := os.ReadFile(path); err != nil {
+		t.Error(err)
+	} else if !bytes.Equal(content, garbage) {
+		t.Errorf("content after a read-only Open = %.60q, want %.60q", content, garbage)
 	}
 }
 
@@ -186,8 +196,10 @@ func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 				}
 				checkErrorText(t, err, tc.text, path)
 			}
-			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
-				t.Errorf("refused file after Open: got %d bytes, error %v, want the same %d bytes as before", len(after), err, len(before))
+			if after, err := os.ReadFile(path); err != nil {
+				t.Error(err)
+			} else if !bytes.Equal(after, before) {
+				t.Errorf("refused file after Open = %.60q, want %.60q", after, before)
 			}
 		})
 	}

@@ -112,26 +112,36 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 		t.Fatal(err)
 	}
 	var ok string
-	if err := openRaw(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
-		t.Errorf("integrity_check: got %q, error %v, want ok", ok, err)
+	if err := openRaw(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil {
+		t.Error(err)
+	} else if ok != "ok" {
+		t.Errorf(`integrity_check = %q, want "ok"`, ok)
 	}
 	return batches
 }
 
 func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	t.Helper()
-	if list, err := s.Exchanges(t.Context(), "default", benchID(n)); err != nil || len(list) != 5 {
-		t.Errorf("batch %d: got %d exchanges, error %v, want 5", n, len(list), err)
+	if list, err := s.Exchanges(t.Context(), "default", benchID(n)); err != nil {
+		t.Errorf("batch %d: %v", n, err)
+	} else if len(list) != 5 {
+		t.Errorf("batch %d = %+v, want 5 exchanges", n, list)
 	}
-	if _, ok, err := s.SampleSession(t.Context(), "default", fmt.Sprint("s", n)); err != nil || !ok {
-		t.Errorf("batch %d: got sample found = %v, error %v, want found = true and no error", n, ok, err)
+	if _, ok, err := s.SampleSession(t.Context(), "default", fmt.Sprint("s", n)); err != nil {
+		t.Errorf("batch %d: %v", n, err)
+	} else if !ok {
+		t.Errorf("batch %d: ok = false, want true", n)
 	}
 	keys := []session.EchoKey{burstKey(n, 0), burstKey(n, 77), burstKey(n, burstEchoes-1)}
-	if found, err := s.FindEcho(t.Context(), "default", keys); err != nil || len(found) != len(keys) {
-		t.Errorf("batch %d: got %d of %d echoes, error %v, want all echoes", n, len(found), len(keys), err)
+	if found, err := s.FindEcho(t.Context(), "default", keys); err != nil {
+		t.Errorf("batch %d: %v", n, err)
+	} else if len(found) != len(keys) {
+		t.Errorf("batch %d = %+v, want %d items", n, found, len(keys))
 	}
-	if list, err := s.Feedback(t.Context(), "default", benchID(n)); err != nil || len(list)%2 != 0 {
-		t.Errorf("batch %d: got %d feedback entries, error %v, want both entries or none", n, len(list), err)
+	if list, err := s.Feedback(t.Context(), "default", benchID(n)); err != nil {
+		t.Errorf("batch %d: %v", n, err)
+	} else if len(list)%2 != 0 {
+		t.Errorf("batch %d: %d feedback entries, want an even number", n, len(list))
 	}
 }
 
@@ -161,7 +171,10 @@ func checkSums(t *testing.T, s *sqlite.Store) {
 			sumB += d.Value
 		}
 	}
-	if sumA != settled || sumB != settled {
-		t.Errorf("counter sums for the scope a@1 and the scopes b@: got %d and %d, want %d each, the number of settled sessions", sumA, sumB, settled)
+	if sumA != settled {
+		t.Errorf("counter sum of scope a@1 = %d, want %d", sumA, settled)
+	}
+	if sumB != settled {
+		t.Errorf("counter sum of the scopes b@ = %d, want %d", sumB, settled)
 	}
 }

@@ -27,8 +27,11 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Fatalf("pack(%d bytes): got %d bytes, want at most %[1]d bytes, and below %d bytes the document unchanged", len(doc), len(packed), minPackedBytes)
 		}
 		unpacked, err := p.unpack(packed)
-		if err != nil || !bytes.Equal(unpacked, doc) {
-			t.Fatalf("unpack(pack(%q)): got %q, error %v, want the same bytes", doc, unpacked, err)
+		if err != nil {
+			t.Fatalf("unpack(pack(%q)): %v", doc, err)
+		}
+		if !bytes.Equal(unpacked, doc) {
+			t.Fatalf("unpack(pack(%q)): unpacked = %.60q, want %.60q", doc, unpacked, doc)
 		}
 	})
 	for _, size := range []int{minS2LongBytes - 1, minS2LongBytes, 20 * minS2LongBytes} {
@@ -38,18 +41,24 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Errorf("pack(%d bytes): got %d bytes with the first byte %v, error %v, want at most %d bytes, and the first byte packS2Long only for documents of at least %d bytes",
 				size, len(packed), packed[:min(len(packed), 1)], err, size/4, minS2LongBytes)
 		}
-		if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {
-			t.Errorf("unpack(pack(%d bytes)): got %d bytes, error %v, want the document", size, len(unpacked), err)
+		if unpacked, err := p.unpack(packed); err != nil {
+			t.Errorf("unpack(pack(%d bytes)): %v", size, err)
+		} else if !bytes.Equal(unpacked, doc) {
+			t.Errorf("unpack(pack(%d bytes)): unpacked = %.60q, want %.60q", size, unpacked, doc)
 		}
 	}
 	noise := make([]byte, 4096)
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(noise)
-	if packed, err := p.pack(noise); err != nil || !bytes.Equal(packed, noise) {
-		t.Errorf("pack(incompressible value): got %d bytes, error %v, want the value unchanged", len(packed), err)
+	if packed, err := p.pack(noise); err != nil {
+		t.Error(err)
+	} else if !bytes.Equal(packed, noise) {
+		t.Errorf("pack(incompressible value): packed = %.60q, want %.60q", packed, noise)
 	}
-	if out, err := p.unpack(nil); out != nil || err != nil {
-		t.Errorf("unpack(nil): got %q, error %v, want nil and no error", out, err)
+	if out, err := p.unpack(nil); err != nil {
+		t.Error(err)
+	} else if out != nil {
+		t.Errorf("unpack(nil) = %s, want nil", out)
 	}
 	if _, err := p.unpack([]byte{0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("unpack(damaged cell): got error %v, want ErrCorrupt", err)
@@ -74,8 +83,10 @@ func TestEarlierReleaseDocumentIsUnpacked(t *testing.T) {
 		t.Fatal(err)
 	}
 	var p packer
-	if out, err := p.unpack(packed); err != nil || string(out) != doc {
-		t.Errorf("unpack(earlier release's document): got %s, error %v, want %s", out, err, doc)
+	if out, err := p.unpack(packed); err != nil {
+		t.Error(err)
+	} else if string(out) != doc {
+		t.Errorf("unpack(earlier release's document) = %q, want %q", string(out), doc)
 	}
 }
 
@@ -90,8 +101,10 @@ func TestConcurrentPackRoundTrip(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {
-					t.Errorf("goroutine %d: unpack(pack(document)): got %q, error %v, want %q", n, unpacked, err, doc)
+				if unpacked, err := p.unpack(packed); err != nil {
+					t.Errorf("goroutine %d: %v", n, err)
+				} else if !bytes.Equal(unpacked, doc) {
+					t.Errorf("goroutine %d: unpacked = %.60q, want %.60q", n, unpacked, doc)
 				}
 			}
 		})

@@ -24,8 +24,14 @@ func TestListSessionsUsesIndexes(t *testing.T) {
 	start := time.Now()
 	p, err := s.ListSessions(t.Context(), "many", session.ListRange{Limit: 50})
 	t.Logf("the newest 50 of %d sessions: %v", n, time.Since(start))
-	if err != nil || len(p.List) != 50 || p.Next == "" {
-		t.Fatalf("first page: got %d sessions, Next = %q, error %v, want 50 sessions and Next set", len(p.List), p.Next, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.List) != 50 {
+		t.Fatalf("first page: List = %+v, want 50 items", p.List)
+	}
+	if p.Next == "" {
+		t.Fatal("first page: Next is empty")
 	}
 	for i := range p.List {
 		if want := micros(sessionsStart()) + int64(n-1-i)*1e6; micros(p.List[i].Row.Started) != want {
@@ -35,17 +41,34 @@ func TestListSessionsUsesIndexes(t *testing.T) {
 	start = time.Now()
 	p, err = s.ListSessions(t.Context(), "many", session.ListRange{Limit: 50, OldestFirst: true})
 	t.Logf("the oldest 50 of %d sessions: %v", n, time.Since(start))
-	if err != nil || len(p.List) != 50 || p.Next == "" || !p.List[0].Row.Started.Equal(sessionsStart()) {
-		t.Fatalf("first page in the order oldest first: got %d sessions, Next = %q, error %v, want 50 sessions, the first at %v, and Next set", len(p.List), p.Next, err, sessionsStart())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(p.List) != 50 {
+		t.Fatalf("oldest first: List = %+v, want 50 items", p.List)
+	}
+	if p.Next == "" {
+		t.Fatal("oldest first: Next is empty")
+	}
+	if !p.List[0].Row.Started.Equal(sessionsStart()) {
+		t.Fatalf("oldest first: Started = %v, want %v", p.List[0].Row.Started, sessionsStart())
 	}
 	start = time.Now()
 	within := session.ListRange{Until: sessionsStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
-	if p, err = s.ListSessions(t.Context(), "many", within); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(within.Until.Add(-time.Second)) {
-		t.Fatalf("page from the middle: got %d sessions, error %v, want 50 sessions, the newest a second before %v", len(p.List), err, within.Until)
+	if p, err = s.ListSessions(t.Context(), "many", within); err != nil {
+		t.Fatal(err)
+	} else if len(p.List) != 50 {
+		t.Fatalf("page from the middle: List = %+v, want 50 items", p.List)
+	} else if !p.List[0].Row.Started.Equal(within.Until.Add(-time.Second)) {
+		t.Fatalf("page from the middle: Started = %v, want %v", p.List[0].Row.Started, within.Until.Add(-time.Second))
 	}
 	t.Logf("50 from the middle: %v", time.Since(start))
-	if p, err = s.ListSessions(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
-		t.Fatalf("page for tenant few: got %d sessions, Next = %q, error %v, want 1 session and an empty Next", len(p.List), p.Next, err)
+	if p, err = s.ListSessions(t.Context(), "few", session.ListRange{Limit: 50}); err != nil {
+		t.Fatal(err)
+	} else if len(p.List) != 1 {
+		t.Fatalf("page for tenant few: List = %+v, want 1 item", p.List)
+	} else if p.Next != "" {
+		t.Fatalf(`page for tenant few: Next = %q, want ""`, p.Next)
 	}
 	for query, index := range map[string]string{
 		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) < (9, 9) AND s.data IS NOT NULL ORDER BY s.started DESC, s.sid DESC LIMIT 5": "sessions_newest",

@@ -165,22 +165,29 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 			v = readVersion(c)
 			c.script(text)
 		})
-		if err = errors.Join(err, c.close()); err != nil || v != echoVersion-1 {
-			t.Fatalf("schema version before the script: got %d, error %v, want %d", v, err, echoVersion-1)
+		if err = errors.Join(err, c.close()); err != nil {
+			t.Fatal(err)
+		} else if v != echoVersion-1 {
+			t.Fatalf("schema version before the script = %d, want %d", v, echoVersion-1)
 		}
 	}
 	// The migration first drops two tables, and then fails because echo_blocks is a view in this test.
 	runScript("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
 	for range 2 {
-		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
-			t.Fatalf("Open: got %v, error %v, want an error with \"migrate schema 8 to 9\"", s, err)
+		if _, err := Open(t.Context(), Options{Path: path}); err == nil {
+			t.Fatal("Open error = nil, want an error")
+		} else if !strings.Contains(err.Error(), "migrate schema 8 to 9") {
+			t.Fatalf(`Open: error = %q, want substring "migrate schema 8 to 9"`, err.Error())
 		}
 	}
 	runScript("DROP VIEW echo_blocks; ALTER TABLE kept RENAME TO echo_blocks")
 	s := openStore(t, path)
 	found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{1, 2, 3, 4})
-	if err != nil || len(found) != 4 {
-		t.Errorf("FindEcho after the repaired migration: got %v, error %v, want sessions for 4 keys", found, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(found) != 4 {
+		t.Errorf("FindEcho after the repaired migration = %+v, want 4 items", found)
 	}
 }
 
@@ -216,17 +223,27 @@ func TestMigrationReopensUnsettledSession(t *testing.T) {
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openStore(t, path)
 	_, unsettled, _ := writeClosedSessions(t, s, noon)
-	if due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
-		t.Fatalf("DueSessions before the migration: got %v, error %v, want none", due, err)
+	if due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil {
+		t.Fatal(err)
+	} else if len(due) != 0 {
+		t.Fatalf("DueSessions before the migration: due = %+v, want none", due)
 	}
 	downgrade(t, s, 5)
 	s = openStore(t, path)
 	due, err := s.DueSessions(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
-	if err != nil || len(due) != 1 || due[0].ID != unsettled {
-		t.Errorf("DueSessions after the migration: got %+v, error %v, want only the unsettled session", due, err)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if list, err := s.UnsettledSessions(t.Context(), 10); err != nil || len(list) != 0 {
-		t.Errorf("UnsettledSessions after the migration: got %v, error %v, want none", list, err)
+	if len(due) != 1 {
+		t.Fatalf("DueSessions after the migration: due = %+v, want 1 row", due)
+	}
+	if due[0].ID != unsettled {
+		t.Errorf("DueSessions after the migration: ID = %v, want %v", due[0].ID, unsettled)
+	}
+	if list, err := s.UnsettledSessions(t.Context(), 10); err != nil {
+		t.Error(err)
+	} else if len(list) != 0 {
+		t.Errorf("UnsettledSessions after the migration = %+v, want none", list)
 	}
 }
 
@@ -243,11 +260,19 @@ func TestMigrationFindsLateExchange(t *testing.T) {
 	}
 	downgrade(t, s, 3)
 	s = openStore(t, path)
-	if n, err := s.CountUnsampled(t.Context()); err != nil || n != 1 {
-		t.Errorf("CountUnsampled: got %d, error %v, want 1", n, err)
+	if n, err := s.CountUnsampled(t.Context()); err != nil {
+		t.Error(err)
+	} else if n != 1 {
+		t.Errorf("CountUnsampled = %d, want 1", n)
 	}
 	list, err := s.UnsettledSessions(t.Context(), 10)
-	if err != nil || len(list) != 1 || list[0].ID != settled {
-		t.Fatalf("UnsettledSessions after the migration: got %+v, error %v, want only the session with the late exchange", list, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(list) != 1 {
+		t.Fatalf("UnsettledSessions after the migration = %+v, want 1 item", list)
+	}
+	if list[0].ID != settled {
+		t.Fatalf("UnsettledSessions after the migration: ID = %v, want %v", list[0].ID, settled)
 	}
 }

@@ -34,8 +34,11 @@ func TestPackedCellsHoldSums(t *testing.T) {
 			if last != nil && cmp.Compare(*last, c.field) >= 0 {
 				t.Fatalf("order of the fields: got %q after %q, want sorted fields", c.field, *last)
 			}
-			if sum[c.field] != c.value || c.value == 0 {
-				t.Fatalf("value of field %q: got %d, want %d, and no cell if the sum is 0", c.field, c.value, sum[c.field])
+			if sum[c.field] != c.value {
+				t.Fatalf("field %q: sum = %d, want %d", c.field, sum[c.field], c.value)
+			}
+			if c.value == 0 {
+				t.Fatalf("field %q: value = 0, want at least 1", c.field)
 			}
 			delete(sum, c.field)
 			last = &c.field
@@ -81,8 +84,10 @@ func TestEchoKeysDifferByTenant(t *testing.T) {
 
 func TestTimesRoundTrip(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, -1000), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
-		if back := fromMicros(micros(at)); !back.Equal(at) || back.Location() != time.UTC {
-			t.Errorf("fromMicros(micros(%v)): got %v, want the same time in UTC", at, back)
+		if back := fromMicros(micros(at)); !back.Equal(at) {
+			t.Errorf("fromMicros(micros(%v)): back = %v, want %v", at, back, at)
+		} else if back.Location() != time.UTC {
+			t.Errorf("fromMicros(micros(%v)): Location = %v, want %v", at, back.Location(), time.UTC)
 		}
 	}
 }
@@ -113,14 +118,20 @@ func TestFullDiskRefusesTheWholeBatch(t *testing.T) {
 		t.Fatalf("Write(batch %d): got error %v, want session.ErrDiskFull", n, err)
 	}
 	n--
-	if _, ok, err := s.Session(t.Context(), "t", testID(n)); ok || err != nil {
-		t.Errorf("Session(refused batch): got found = %v, error %v, want found = false and no error", ok, err)
+	if _, ok, err := s.Session(t.Context(), "t", testID(n)); err != nil {
+		t.Error(err)
+	} else if ok {
+		t.Error("Session(refused batch): ok = true, want false")
 	}
-	if found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n), 0}); err != nil || len(found) != 1 {
-		t.Errorf("FindEcho(key of the refused batch, stored key 0): got %v, error %v, want only key 0", found, err)
+	if found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n), 0}); err != nil {
+		t.Error(err)
+	} else if len(found) != 1 {
+		t.Errorf("FindEcho(key of the refused batch, stored key 0) = %+v, want 1 item", found)
 	}
-	if st, err := s.Stats(t.Context()); err != nil || st[totalSessions] != int64(n) {
-		t.Errorf("Stats[%q]: got %d, error %v, want %d", totalSessions, st[totalSessions], err, n)
+	if st, err := s.Stats(t.Context()); err != nil {
+		t.Errorf("Stats[%q]: %v", totalSessions, err)
+	} else if st[totalSessions] != int64(n) {
+		t.Errorf("Stats[%q] = %d, want %d", totalSessions, st[totalSessions], int64(n))
 	}
 	setMaxPages("1000000")
 	if err := s.Write(t.Context(), largeBatch(n)); err != nil {
@@ -146,8 +157,10 @@ func TestRollbackRemovesNewTenantFromTheCache(t *testing.T) {
 	if err := s.RaiseMaxima(t.Context(), "real", []trial.Delta{{Key: trial.Key{Field: "x"}, Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if list, err := s.Maxima(t.Context(), "ghost"); err != nil || len(list) != 0 {
-		t.Errorf("Maxima(rolled-back tenant): got %v, error %v, want none", list, err)
+	if list, err := s.Maxima(t.Context(), "ghost"); err != nil {
+		t.Error(err)
+	} else if len(list) != 0 {
+		t.Errorf("Maxima(rolled-back tenant) = %+v, want none", list)
 	}
 }
 
@@ -164,8 +177,10 @@ func TestPanicRollsBack(t *testing.T) {
 			panic("bug")
 		})
 	}()
-	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
-		t.Errorf("Meta(key written by a panicked transaction): got found = %v, error %v, want found = false and no error", ok, err)
+	if _, ok, err := s.Meta(t.Context(), "k"); err != nil {
+		t.Error(err)
+	} else if ok {
+		t.Error("Meta(key written by a panicked transaction): ok = true, want false")
 	}
 	if _, err := s.InitMeta(t.Context(), "k", nil); err != nil {
 		t.Error(err)
@@ -249,8 +264,11 @@ func TestErrorNamesTheOperation(t *testing.T) {
 	}
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) { x.db.exec("no sql") })
-	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
-		t.Errorf("failed update: got error %v, want an error with \"sqlite: test: \"", err)
+	if err == nil {
+		t.Fatal("failed update: error = nil, want an error")
+	}
+	if !strings.Contains(err.Error(), "sqlite: test: ") {
+		t.Errorf(`failed update: error = %q, want substring "sqlite: test: "`, err.Error())
 	}
 }
 
