@@ -227,7 +227,7 @@ func get(t *testing.T, f *fixture, target string, status int) string {
 	defer r.Body.Close() //nolint:errcheck // a recorder's body
 	b, err := io.ReadAll(r.Body)
 	if err != nil {
-		t.Fatalf("%s: %v", target, err)
+		t.Fatalf("%s: error = %v", target, err)
 	}
 	if r.StatusCode != status {
 		t.Fatalf("%s: status = %d, want %d, body %s", target, r.StatusCode, status, b)

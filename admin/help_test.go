@@ -16,7 +16,7 @@ func TestHelpLinksResolve(t *testing.T) {
 		res := f.do(t, "GET", path, bearer(token))
 		root, err := html.Parse(strings.NewReader(body(t, res)))
 		if err != nil {
-			t.Fatalf("%s: %v", path, err)
+			t.Fatalf("%s: error = %v", path, err)
 		}
 		if res.StatusCode != http.StatusOK {
 			t.Fatalf("%s: status = %d, want 200", path, res.StatusCode)

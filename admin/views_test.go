@@ -30,7 +30,7 @@ func TestSessionAndSampleFilters(t *testing.T) {
 	} {
 		var l store.SessionList
 		if err := json.Unmarshal([]byte(get(t, f, target, http.StatusOK)), &l); err != nil {
-			t.Errorf("%s: %v", target, err)
+			t.Errorf("%s: error = %v", target, err)
 		} else if len(l.Sessions) != want {
 			t.Errorf("%s: Sessions = %+v, want %d items", target, l.Sessions, want)
 		}

@@ -233,7 +233,7 @@ func TestAnswerTokensAreCounted(t *testing.T) {
 			input = int64(len(s.bodies[0]) / 4)
 		}
 		if want := (distill.Usage{Input: input, Output: tc.output}); err != nil {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error = %v", name, err)
 		} else if got.Usage != want {
 			t.Errorf("%s: Usage = %+v, want %+v", name, got.Usage, want)
 		}

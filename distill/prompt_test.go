@@ -118,7 +118,7 @@ func TestIncompleteAndExcessDraftsAreDropped(t *testing.T) {
 		s := &scriptedJudge{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 		sum, _, err := runJudge(t, f, s, func(o *distill.Options) { o.OnFailure = func(string, error) {} })
 		if got := strings.Join(f.slugs(), " "); err != nil {
-			t.Errorf("%s: %v", tc.name, err)
+			t.Errorf("%s: error = %v", tc.name, err)
 		} else if got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		} else if sum.Failed != tc.failed {

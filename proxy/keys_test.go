@@ -51,7 +51,7 @@ func checkErrorFormat(t *testing.T, path string, body []byte) {
 		Error *struct{ Type, Message, Code string }
 	}
 	if err := json.Unmarshal(body, &e); err != nil {
-		t.Errorf("%s: %v", path, err)
+		t.Errorf("%s: error = %v", path, err)
 		return
 	} else if e.Error == nil {
 		t.Errorf("%s: Error = nil", path)

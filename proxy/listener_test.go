@@ -40,7 +40,7 @@ func TestFullListenerClosesLongestIdleConnection(t *testing.T) {
 		}
 		_, _ = io.WriteString(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n"+headers+"\r\n")
 		if line, err := r.ReadString('\n'); err != nil {
-			t.Fatalf("%s: %v", request, err)
+			t.Fatalf("%s: error = %v", request, err)
 		} else if !strings.HasPrefix(line, "HTTP/1.1 200") {
 			t.Fatalf(`%s: got %q, want prefix "HTTP/1.1 200"`, request, line)
 		}

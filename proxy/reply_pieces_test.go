@@ -29,13 +29,13 @@ func TestReplyPiecesAreForwardedImmediately(t *testing.T) {
 		}
 		first := make([]byte, 4)
 		if _, err := io.ReadFull(res.Body, first); err != nil {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: error = %v", path, err)
 		} else if string(first) != `{"a"` {
 			t.Errorf(`%s: got %q, want "{\"a\""`, path, string(first))
 		}
 		sendRest <- struct{}{}
 		if last, err := io.ReadAll(res.Body); err != nil {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s: error = %v", path, err)
 		} else if string(last) != `: 1}` {
 			t.Errorf(`%s: last = %q, want ": 1}"`, path, string(last))
 		}

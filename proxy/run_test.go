@@ -358,13 +358,13 @@ func TestRunWithOptedOutMembers(t *testing.T) {
 		t.Errorf("run with only opted-out members: got record %+v, want none", rec)
 	}
 	if rec := stored("mixed"); rec == nil {
-		t.Error("run with one opted-out member = nil")
+		t.Error("the run has no record")
 	} else if len(rec.Assignment.Picks) != 1 {
-		t.Errorf("run with one opted-out member: Picks = %+v, want 1 pick", rec.Assignment.Picks)
+		t.Errorf("Picks = %+v, want 1 pick", rec.Assignment.Picks)
 	} else if rec.Assignment.Picks[0].Arm.Slug() != "one" {
-		t.Errorf(`run with one opted-out member: Slug = %q, want "one"`, rec.Assignment.Picks[0].Arm.Slug())
+		t.Errorf(`Slug = %q, want "one"`, rec.Assignment.Picks[0].Arm.Slug())
 	} else if rec.Unit.Members != 2 {
-		t.Errorf("run with one opted-out member: Members = %d, want 2", rec.Unit.Members)
+		t.Errorf("Members = %d, want 2", rec.Unit.Members)
 	}
 }
 
@@ -421,8 +421,8 @@ func TestConcurrentAgentsInRunShareAssignment(t *testing.T) {
 				c.list = append(c.list, obj{"role": "user", "content": fmt.Sprintf("agent %d: topic%02d and topic%02d", agent, (agent+turn)%12, (agent+2*turn)%12)})
 				res, answer := f.send(t, "POST", chatPath, h, c.body())
 				var reply struct{ Choices []struct{ Message obj } }
-				if json.Unmarshal(answer, &reply) != nil {
-					t.Errorf("agent %d, turn %d: %v", agent, turn, json.Unmarshal(answer, &reply))
+				if err := json.Unmarshal(answer, &reply); err != nil {
+					t.Errorf("agent %d, turn %d: %v", agent, turn, err)
 					return
 				}
 				if len(reply.Choices) != 1 {

@@ -108,11 +108,11 @@ func (s *scene) checkPrefix(name string, previous, current []string) {
 	s.t.Helper()
 	for i, m := range previous {
 		if i >= len(current) {
-			s.t.Errorf("%s: got %d, want less than %d", name, i, len(current))
+			s.t.Errorf("%s: no message %d, only %d messages", name, i, len(current))
 			return
 		}
 		if current[i] != m {
-			s.t.Errorf("%s: current[i] = %q, want %q", name, current[i], m)
+			s.t.Errorf("%s: message %d = %q, want %q", name, i, current[i], m)
 			return
 		}
 	}

@@ -54,16 +54,16 @@ func TestSharedCacheKeyKeepsSessionsSeparate(t *testing.T) {
 		return out
 	}
 	if got := startConversations(0); len(got) != 20 {
-		t.Fatalf("20 conversations with one key = %+v, want 20 items", got)
+		t.Fatalf("sessions = %v, want 20", got)
 	} else if !got["my-app"] {
-		t.Fatal(`20 conversations with one key: got["my-app"] = false, want true`)
+		t.Fatal("no session has the name my-app")
 	}
 	f.stop()
 	f = newFixture(t, up, dir, book, injectAll())
 	if got := startConversations(100); len(got) != 20 {
-		t.Errorf("20 conversations after a restart = %+v, want 20 items", got)
+		t.Errorf("sessions after a restart = %v, want 20", got)
 	} else if got["my-app"] {
-		t.Error(`20 conversations after a restart: got["my-app"] = true, want false`)
+		t.Error("a session has the name my-app after a restart")
 	}
 	sendEqual := func() string {
 		res, _ := f.send(t, "POST", chatPath, nil, `{"prompt_cache_key":"another","messages":[{"role":"user","content":"Please fix the build"}]}`)

@@ -103,9 +103,9 @@ func TestFrameworkSideRequestsAreForwardedUnchanged(t *testing.T) {
 			for range 2 { // a framework repeats the request after each turn
 				res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 				if got := string(f.up.lastRequest(t).body); got != string(b) {
-					t.Errorf("Precept-Skip = %q, want %q", got, string(b))
+					t.Errorf("body = %q, want %q", got, string(b))
 				} else if res.Header.Get("Precept-Skip") != "side:quotes" {
-					t.Errorf(`Precept-Skip: Precept-Skip = %q, want "side:quotes"`, res.Header.Get("Precept-Skip"))
+					t.Errorf(`Precept-Skip = %q, want "side:quotes"`, res.Header.Get("Precept-Skip"))
 				}
 			}
 			if n := f.counter("side", "quotes"); n != 2 {
@@ -154,7 +154,7 @@ func TestStructuredSideRequestsAreForwardedUnchanged(t *testing.T) {
 				b, _ := json.Marshal(request)
 				res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 				if got := string(f.up.lastRequest(t).body); got != string(b) {
-					t.Errorf("side request %d = %q, want %q", i, got, string(b))
+					t.Errorf("side request %d: body = %q, want %q", i, got, string(b))
 				} else if res.Header.Get("Precept-Skip") != "side:quotes" {
 					t.Errorf(`side request %d: Precept-Skip = %q, want "side:quotes"`, i, res.Header.Get("Precept-Skip"))
 				}
@@ -172,9 +172,9 @@ func TestSideRequestAboutPlainChatIsRecognized(t *testing.T) {
 	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
 	res, _ := f.send(t, "POST", chatPath, bearerHeader("k"), string(b))
 	if got := string(f.up.lastRequest(t).body); got != string(b) {
-		t.Errorf("Precept-Skip = %q, want %q", got, string(b))
+		t.Errorf("body = %q, want %q", got, string(b))
 	} else if res.Header.Get("Precept-Skip") != "side:quotes" {
-		t.Errorf(`Precept-Skip: Precept-Skip = %q, want "side:quotes"`, res.Header.Get("Precept-Skip"))
+		t.Errorf(`Precept-Skip = %q, want "side:quotes"`, res.Header.Get("Precept-Skip"))
 	}
 }
 

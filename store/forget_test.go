@@ -482,7 +482,7 @@ func TestPostDuringForgetSessionFails(t *testing.T) {
 	})
 }
 
-// The clock is 30 days ahead during the deletion, and is then set back. Later turns thus have times before the deletion.
+// The clock is 30 days ahead during the deletion, and is then set back. Later turns have times before the deletion.
 func TestForgetTenantWithFastClockKeepsLaterTurns(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -43,7 +43,7 @@ func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 		f.store.SetOptOut(tc.optOut)
 		tr, err := f.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: error = %v", name, err)
 		}
 		if len(tr.Rewarded.Sources) != 3 {
 			t.Fatalf("%s: Sources = %+v, want 3 items", name, tr.Rewarded.Sources)

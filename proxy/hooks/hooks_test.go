@@ -140,7 +140,7 @@ func TestParseReturnsPayloadEvents(t *testing.T) {
 			got = "ignored"
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", name, err)
+			t.Fatalf("%s: error = %v", name, err)
 		}
 		if got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
@@ -193,7 +193,7 @@ func TestParseFindsRevertedCommitInMessage(t *testing.T) {
 		push := pushEvent("Revert \"Merge branch 'door'\"\n\nThis reverts commit " + text)
 		events, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"push"}}, push)
 		if got := describe(events); err != nil {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: error = %v", text, err)
 		} else if got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}

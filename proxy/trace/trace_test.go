@@ -40,8 +40,8 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 		if err != nil {
 			return // the tracer has given up
 		}
-		if proto.Unmarshal(body, &data) != nil {
-			t.Error(proto.Unmarshal(body, &data))
+		if err := proto.Unmarshal(body, &data); err != nil {
+			t.Error(err)
 		} else if r.URL.Path != "/v1/traces" {
 			t.Errorf(`the collector: Path = %q, want "/v1/traces"`, r.URL.Path)
 		} else if r.Header.Get("Content-Type") != "application/x-protobuf" {

@@ -46,9 +46,10 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		}
 		x.db.exec(put, "e")
 	})
-	if _, ok, e := s.Meta(t.Context(), "e"); e != nil {
-		t.Error(e)
-	} else if err != nil {
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Meta(t.Context(), "e"); err != nil {
 		t.Error(err)
 	} else if !ok {
 		t.Error("value from the next transaction: ok = false, want true")
@@ -88,14 +89,18 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 			x.db.fail(session.ErrDiskFull)
 		}
 	})
-	if st, e := s.Stats(t.Context()); e != nil {
-		t.Error(e)
-	} else if err != nil {
-		t.Error(err)
-	} else if attempts != 2 {
-		t.Errorf("update on a full disk: attempts = %d, want 2", attempts)
-	} else if st[totalSamples] != 1 {
-		t.Errorf("update on a full disk: st[totalSamples] = %d, want 1", st[totalSamples])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if attempts != 2 {
+		t.Errorf("attempts = %d, want 2", attempts)
+	}
+	st, err := s.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if st[totalSamples] != 1 {
+		t.Errorf("total samples = %d, want 1", st[totalSamples])
 	}
 }
 
