@@ -231,10 +231,23 @@ func (m *matcher) bareName(i int) hit {
 	// SQL and .netrc have no variables at this place, so a plain word is a password.
 	literal := (string(name) == "PASSWORD" || isPassphraseName(name)) && isQuote(byteAt(s, p)) || m.isNetrc(start)
 	h := m.value(p, class, valueContext{literal: literal, allowDots: true})
-	if h.kind == noKind || isTechnicalTerm(s[h.start:h.end]) || !isQuote(byteAt(s, p)) && isQuestion(s[h.start:h.end]) {
+	if h.kind == noKind || isTechnicalTerm(s[h.start:h.end]) || !isQuote(byteAt(s, p)) && (isQuestion(s[h.start:h.end]) || m.isInTemplate(start)) {
 		return hit{}
 	}
 	return h
+}
+
+// isInTemplate reports whether the name at start is in a template expression such as {{ .Values.password | b64enc }}.
+func (m *matcher) isInTemplate(start int) bool {
+	const maxDistance = 80
+	line := m.text[max(m.lastEnd, start-maxDistance):start]
+	line = line[bytes.LastIndexByte(line, '\n')+1:]
+	for _, mark := range [...]struct{ open, close string }{{"{{", "}}"}, {"<%", "%>"}, {"#{", "}"}, {"{%", "%}"}} {
+		if open := bytes.LastIndex(line, []byte(mark.open)); open >= 0 && !bytes.Contains(line[open:], []byte(mark.close)) {
+			return true
+		}
+	}
+	return false
 }
 
 func (m *matcher) isCell(start, end int) bool {

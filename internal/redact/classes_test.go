@@ -65,3 +65,31 @@ func TestPhoneIsRedactedAfterForeignLabels(t *testing.T) {
 	assertRedacted(t, "phone", "Durchwahl: 089/4567-123", "cel: 55 1234 5678", "llámame al 655 443 322")
 	assertKept(t, "article 310-555-0192-B")
 }
+
+func TestCacheKeysAreKept(t *testing.T) {
+	const digest = "9b1d5f0c3a7e4826b0d4f8a2c6e1937d5b0f4a8c2e6d1937b5f0a4c8e2d6193a"
+	assertKept(t, "saved with key: macOS-pip-3.12-"+digest, "hit for key: setup-go-Linux-x64-go-1.22-"+digest, "restored key: v1-deps-"+digest[:40])
+	assertRedacted(t, "secret", "MAIL_KEY=app-"+digest, "MAIL_KEY=live-eu-"+digest[:32], "MAIL_KEY="+digest)
+}
+
+func TestFormTextUnderPasswordKeyIsKept(t *testing.T) {
+	assertKept(t, `{"password": "Mot de passe oublié ?"}`, `{"new_password": "Neues Kennwort"}`, `{"password": "Wachtwoord vergeten?"}`, `{"password": "Пароль"}`, `{"pwd":"请输入密码"}`, `{"password": "Bitte eingeben"}`, `{"password": "Really sure?"}`)
+	assertRedacted(t, "secret", `{"password": "center stage horse"}`, `{"password": "meinkennwort"}`, `{"password": "Blue Moon 77?"}`, `{"password": "teapot?"}`)
+}
+
+func TestTemplatesAreKept(t *testing.T) {
+	assertKept(t, "password: {{ .Values.cache.password | sha256sum }}", "pass: <%= config.password | md5hex1 %>", "pw: #{settings.db.password | enc64}", "secret: {{ randAlphaNum 32 | b64enc }}",
+		"mysql://user:pass@hostname:3306/db", "amqp://username:password@host/v", "user:password@tcp(host:port)/db")
+	assertRedacted(t, "secret", "{{ x }} | password | Teapot.9b |")
+	assertRedacted(t, "url_credentials", "amqp://user:password@rabbit1.corp:5672/", "mysql://bob:password@host/db", "bob:teapot9b@tcp(host:3306)/db")
+}
+
+func TestDescriptiveTableIsKept(t *testing.T) {
+	assertKept(t, "| Name | Needed | Meaning |\n|---|---|---|\n| API_URL | yes | address |\n| DB_PASSWORD | yes | password of the owner |\n| CACHE_TTL9 | no | days |\n", "| host | password |\n|---|---|\n| a | DB_PASSWORD |\n")
+	assertRedacted(t, "secret", "| host | password |\n|---|---|\n| a | Teapot.9b |\n", "see: a | b\n| host | password |\n| a | Teapot.9b |\n")
+}
+
+func TestNetworksAreKept(t *testing.T) {
+	assertKept(t, "pods: 10.244.0.0/16", "net 203.0.113.64/26", "0.0.0.0/0", "198.51.100.0/24,")
+	assertRedacted(t, "ip", "10.244.0.9/16", "203.0.113.64/32", "203.0.113.64/25", "http://203.0.113.64/24h", "198.51.100.0")
+}

@@ -101,7 +101,7 @@ func addPersonalKinds(t *[kindCount]kindRow) {
 		{"ssn 078-05-1120", "ssn [REDACTED:ssn:1]"},
 		{"550e8400-e29b-41d4-a716-446655440000", ""},
 	}}
-	t[ip] = kindRow{name: "ip", description: "an IPv4 or IPv6 address, except loopback addresses, masks and version numbers", personal: true, anchors: []anchor{
+	t[ip] = kindRow{name: "ip", description: "an IPv4 or IPv6 address, except loopback addresses, networks such as 10.2.0.0/16, masks and version numbers", personal: true, anchors: []anchor{
 		{
 			name: "groups of hex", bytes: ":", prev: func(b byte) bool { return isWordBoundary(b) || isHex(b) },
 			next: func(b byte) bool { return b == ':' || isHex(b) }, check: (*matcher).ipv6,

@@ -91,21 +91,25 @@ func (m *matcher) ipv4(i int) hit {
 	if !endsNumber(s, end) || (byteAt(s, end) == '-' && isAlnum(byteAt(s, end+1))) || byteAt(s, end) == '_' {
 		return hit{}
 	}
-	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || isReservedRange(s[i:min(len(s), end+3)]) || m.isVersion(i, end, octets) {
+	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || isNetwork(s, end, octets) || m.isVersion(i, end, octets) {
 		return hit{}
 	}
 	return hit{i, end, ip}
 }
 
-// isReservedRange reports whether v starts with a private or reserved range such as 10.0.0.0/8, which identifies no
-// host.
-func isReservedRange(v []byte) bool {
-	for _, network := range [...]string{"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "169.254.0.0/16", "224.0.0.0/4"} {
-		if bytes.HasPrefix(v, []byte(network)) {
-			return true
-		}
+// isNetwork reports whether the address that ends at end is a network, such as 10.244.0.0/16, which identifies no host.
+func isNetwork(s []byte, end int, octets [4]int) bool {
+	const maxBits = 30
+	stop := classRunEnd(s, min(len(s), end+1), digitByte)
+	if n := stop - end - 1; byteAt(s, end) != '/' || n < 1 || n > 2 || isAlnum(byteAt(s, stop)) {
+		return false
 	}
-	return false
+	address := uint32(0)
+	for _, octet := range octets {
+		address = address<<8 | uint32(octet) //nolint:gosec // at most 255
+	}
+	bits := number(s[end+1 : stop])
+	return bits <= maxBits && address<<bits == 0
 }
 
 // isVersion reports whether the numbers in s[i:end], such as 120.0.6.1, are a version, a section or an object

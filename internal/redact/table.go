@@ -74,9 +74,19 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 		return
 	}
 	if table.rowAnchor == 0 {
+		if s[line] == '|' && line > m.lastEnd && m.followsRow(line) {
+			return
+		}
 		*table = openTable{rowAnchor: m.table.rows, separator: separator, separatorsPerRow: bytes.Count(s[line:stop], []byte{separator})}
 	}
 	table.addColumn(bytes.Count(s[line:start], []byte{separator}), class)
+}
+
+// followsRow reports whether the line at i follows a row in a Markdown table, so that the line at i is not the heading.
+func (m *matcher) followsRow(i int) bool {
+	above := m.text[max(m.lastEnd, i-maxRowBytes) : i-1]
+	above = bytes.TrimSpace(above[bytes.LastIndexByte(above, '\n')+1:])
+	return len(above) > 0 && above[0] == '|' && len(bytes.Trim(above, "-+|:= ")) > 0
 }
 
 func (t *openTable) addColumn(index int, class keyClass) {
@@ -238,8 +248,13 @@ func (m *matcher) fieldValue(from, to int, class keyClass) hit {
 		to--
 	}
 	v := m.text[from:to]
-	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true, true)) {
+	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true, true) || isConstant(v)) {
 		return hit{}
 	}
 	return m.checkValue(from, to, class, valueContext{quoted: true, hasQuotedName: true})
+}
+
+// isConstant reports whether v is a constant's name, such as API_KEY_TTL.
+func isConstant(v []byte) bool {
+	return bytes.IndexByte(v, '_') > 0 && !bytes.ContainsFunc(v, func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') })
 }

@@ -30,10 +30,21 @@ scan:
 	if colon < 0 && atSign > start && isRandom(s[start:atSign]) { // a token in place of user and password
 		return hit{start, atSign, m.vendorKind(start, atSign, urlCredentials)}
 	}
-	if colon < 0 || atSign <= colon+1 || !isLiteral(s[colon+1:atSign]) || isDummy(s[colon+1:atSign]) && !slices.ContainsFunc(s[colon+1:atSign], isLower) {
+	if colon < 0 || atSign <= colon+1 || !isLiteral(s[colon+1:atSign]) || isDummy(s[colon+1:atSign]) && (!slices.ContainsFunc(s[colon+1:atSign], isLower) || isAddressTemplate(s[start:colon], s[atSign+1:end])) {
 		return hit{}
 	}
 	return hit{start, atSign, urlCredentials}
+}
+
+// isAddressTemplate reports whether a user name and an address are the words for them, as in user:password@host:port.
+func isAddressTemplate(user, address []byte) bool {
+	host, _, _ := bytes.Cut(address, []byte(":"))
+	return isAnyOf(user, "user", "username", "user_name", "usr", "login", "name", "account", "myuser", "db_user", "dbuser") &&
+		isAnyOf(host, "host", "hostname", "server", "servername", "address", "addr", "ip", "db_host", "dbhost", "myhost", "broker", "endpoint", "domain")
+}
+
+func isAnyOf(v []byte, words ...string) bool {
+	return slices.Contains(words, string(bytes.ToLower(v)))
 }
 
 // webhooks lists how webhook URLs begin after the scheme. The rest of such a URL is a key.
@@ -166,6 +177,10 @@ func (m *matcher) dataSource(i int) hit {
 	}
 	between := bytes.IndexByte(m.text[start:i], separator)
 	if between < 1 || !isLiteral(m.text[start+between+1:i]) {
+		return hit{}
+	}
+	_, address, _ := bytes.Cut(m.text[i+1:runEnd(m.text, i+1, maxLen, wordByte)], []byte("("))
+	if address, _, _ = bytes.Cut(address, []byte(")")); isDummy(m.text[start+between+1:i]) && isAddressTemplate(m.text[start:start+between], address) {
 		return hit{}
 	}
 	return hit{start, i, urlCredentials}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // valueContext describes how a value is written, and what else could be in its place.
@@ -30,7 +31,7 @@ func (m *matcher) checkValue(start, end int, class keyClass, vc valueContext) hi
 		ok = isBasicCredentials(v)
 	case keyNameClass, bareKeyClass:
 		v = bytes.TrimPrefix(v, []byte("base64:")) // Laravel's APP_KEY
-		random := isRandom(v) || isSequence(v) || class == keyNameClass && isLongNumber(v)
+		random := (isRandom(v) || isSequence(v) || class == keyNameClass && isLongNumber(v)) && !isCacheKey(v)
 		ok = isUUID(v) && (m.isInQuery(start) || vc.afterEqualsSign && class == keyNameClass) || isScrambled(v) || random && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || hasBothCases(v) && hasDigit(v))
 	case seedClass:
 		ok = isSeedPhrase(v)
@@ -153,7 +154,35 @@ func isPassword(v []byte, vc valueContext) bool {
 // value is a password.
 func isDataPassword(v []byte, spaces int) bool {
 	const maxLen, maxSpaces = 256, 3
-	return len(v) <= maxLen && spaces <= maxSpaces || isRandom(v)
+	return len(v) <= maxLen && spaces <= maxSpaces && !isFormText(v, spaces) || isRandom(v)
+}
+
+// isFormText reports whether v is a text in a form, such as "Passwort vergessen?" in a file with translations.
+func isFormText(v []byte, spaces int) bool {
+	if endsInForeignPassword(v) && (v[0] >= 0x80 || spaces > 0) {
+		return true
+	}
+	if spaces == 0 || bytes.ContainsFunc(v, func(r rune) bool { return !unicode.IsLetter(r) && !strings.ContainsRune(" -'’.?!:…()¿¡*", r) }) {
+		return false
+	}
+	if last := v[len(v)-1]; last == '?' || last == ':' || bytes.HasSuffix(v, []byte("…")) || bytes.HasSuffix(v, []byte("...")) {
+		return true
+	}
+	low := bytes.ToLower(v)
+	for _, word := range formWords {
+		if at := bytes.Index(low, []byte(word)); at == 0 || at > 0 && low[at-1] == ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// formWords are the beginnings of words that forms use for passwords and for the input.
+//
+//nolint:gochecknoglobals // read only
+var formWords = []string{
+	"passw", "kennwort", "mot de passe", "contrase", "senha", "wachtwoord", "parola", "lösenord", "salasana", "hasł", "hesl", "парол",
+	"enter ", "type ", "confirm", "repeat", "forgot", "required", "invalid", "eingeben", "bestätigen", "wiederholen", "erforderlich", "saisi", "entrez", "confirmer", "introdu", "ingres", "inserisci", "digite", "voer ",
 }
 
 // mayHaveDots reports whether v, a word with dots, can be a password and not an identifier such as config.password. If
@@ -205,6 +234,27 @@ func isID(v []byte) bool {
 		return true
 	}
 	return isUUID(v)
+}
+
+// isCacheKey reports whether v is a cache key: at least two words and a digest, as in Linux-node-4f2c....
+func isCacheKey(v []byte) bool {
+	const md5, sha1, sha256, minWords = 32, 40, 64, 2
+	at := bytes.LastIndexAny(v, "-_:/") + 1
+	if n := len(v) - at; at == 0 || n != md5 && n != sha1 && n != sha256 || classRunEnd(v, at, hexByte) < len(v) {
+		return false
+	}
+	words := 0
+	for word := range bytes.FieldsFuncSeq(v[:at], func(r rune) bool { return r == '-' || r == '_' || r == ':' || r == '/' || r == '|' }) {
+		if len(word) > len("restore-keys") || hasDigit(word) && isRandom(word) {
+			return false
+		}
+		switch string(bytes.ToLower(word)) {
+		case "key", "sk", "pk", "live", "test", "prod", "secret", "token", "api": // a vendor's prefix
+			return false
+		}
+		words++
+	}
+	return words >= minWords
 }
 
 func isUUID(v []byte) bool {
