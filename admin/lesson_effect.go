@@ -25,6 +25,7 @@ func verdictLine(r *report.Row) g.Node {
 	}
 	return g.If(a.Words != "", h.P(
 		h.Class("verdict-line"), h.Strong(h.Class(a.Tone), g.Text(a.Words+".")), g.Text(" "+a.NextAction),
+		g.Iff(r.RarelyChosen() != "", func() g.Node { return g.Text(" " + sentence(r.RarelyChosen())) }),
 		g.If(note != "", g.Group{space(), h.Span(h.Class("quiet"), g.Text("("+note+")"))}),
 	))
 }
@@ -67,7 +68,11 @@ func lessonStats(f frame, r *report.Row, trueEffect *float64) []stat {
 		out = append(out, newStat("truth", points(trueEffect), "this is the demo", ""))
 	}
 	if r.NeedsPicks > 0 {
-		out = append(out, newStat("needs", progressText(r), missingPicks(r), ""))
+		picks := countText(r.Rewarded)
+		if !r.NeedsUnclear && r.RoundedNeeds() == r.NeedsPicks {
+			picks = progressText(r)
+		}
+		out = append(out, newStat("needs", picks, missingPicks(r), ""))
 	}
 	return out
 }

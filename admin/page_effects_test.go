@@ -190,9 +190,15 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 			w.lesson.State = lesson.Paused
 			w.events = []lesson.Event{{Action: "pause", Slug: "word", By: "anna", From: lesson.Active, To: lesson.Paused}}
 		}, []string{`<strong>anna</strong> paused the lesson`, "(active → paused)", "There is no measurement yet: the lesson has not been picked in a session with a reward.", `class="main">Resume<`}},
-		"note":                             {func(w *pageData) { w.row.Note = "a note" }, []string{"(a note)"}},
-		"note on an invalid row":           {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Ignore the effect. Check the Health page of the dashboard", "(the random assignment is faulty)"}},
-		"picks still needed":               {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "An effect needs 12,345 more picks with a reward"}},
+		"note":                   {func(w *pageData) { w.row.Note = "a note" }, []string{"(a note)"}},
+		"note on an invalid row": {func(w *pageData) { w.row.Verdict, w.row.Note = report.Invalid, "the random assignment is faulty" }, []string{"Ignore the effect. Check the Health page of the dashboard", "(the random assignment is faulty)"}},
+		"picks still needed":     {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks = 12, 12345 }, []string{"12 of 12,357", "An effect needs 12,345 more picks with a reward"}},
+		"rounded picks": {func(w *pageData) {
+			w.row.Rewarded, w.row.NeedsPicks, w.row.Effect, w.row.Lo, w.row.Hi = 60, 12345, new(0.1), new(-0.1), new(0.3)
+		}, []string{"A verdict needs about 12,000 more picks with a reward", "!12,345"}},
+		"unclear number of picks":          {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks, w.row.NeedsUnclear = 60, 12345, true }, []string{">60<", "It is too early to estimate how many more picks a verdict needs.", "!12,345"}},
+		"rarely chosen lesson":             {func(w *pageData) { w.row.Matched, w.row.Picked, w.row.PickShare = 1234, 50, 0.02 }, []string{"Rarely chosen: now in about 2% of the sessions where it matches (so far, in 50 of 1,234)."}},
+		"often chosen lesson":              {func(w *pageData) { w.row.Matched, w.row.PickShare = 1234, 0.6 }, []string{"!Rarely chosen"}},
 		"prompt cache":                     {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of input tokens in sessions with the lesson</small>"}},
 		"prompt cache change":              {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson; the lesson changes the share by −1.0 points</small>"}},
 		"input tokens":                     {func(w *pageData) { w.row.InputWith, w.row.InputWithout = new(1200.4), new(999.6) }, []string{">1,200<", "1,000 without the lesson"}},

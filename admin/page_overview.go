@@ -18,7 +18,8 @@ import (
 
 type overviewView struct {
 	pageReport    pageReport
-	rows          []*report.Row // rows with data
+	rows          []*report.Row // rows with data, of lessons in use
+	unused        []*report.Row // rows with data, of lessons not in use
 	trueEffects   trueEffects
 	tasks         []task
 	figures       []Figure
@@ -54,11 +55,14 @@ func (s *Server) overview(c echo.Context) error {
 			} else {
 				v.unmatched = append(v.unmatched, l)
 			}
+		case l.Picked > 0 && l.Group() == report.NotInUse:
+			v.unused = append(v.unused, l)
 		case l.Picked > 0 || lesson.State(l.State).IsActive():
 			v.rows = append(v.rows, l)
 		}
 	}
 	sortByEffect(v.rows)
+	sortByEffect(v.unused)
 	v.mean = s.weeklyMeanPrice(c, r.key.Tenant, &v.prices, func(x *store.SessionItem) bool { return !x.Control })
 	v.tasks = s.pendingTasks(&v, linkFrame(c))
 	if v.isEmpty() {
@@ -90,7 +94,7 @@ func (s *Server) tenantNames(ctx context.Context) ([]string, error) {
 
 // isEmpty reports whether no lesson has data and no session is treated or control.
 func (v *overviewView) isEmpty() bool {
-	return len(v.rows) == 0 && v.pageReport.report.Global.NTreated+v.pageReport.report.Global.NControl == 0
+	return len(v.rows)+len(v.unused) == 0 && v.pageReport.report.Global.NTreated+v.pageReport.report.Global.NControl == 0
 }
 
 // pendingTasks returns the tasks, most urgent first.
@@ -274,6 +278,11 @@ func (v *overviewView) effects(f frame) g.Node {
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %s. ", overviewRows, countText(len(v.rows)))),
 			h.A(h.Href(f.linkInReport("/lessons")), g.Text("Sort and filter all lessons")),
 		),
+		g.Iff(len(v.unused) > 0, func() g.Node {
+			t := newEffectTable(&v.pageReport.report, v.unused[:min(len(v.unused), overviewRows)], false, 0, v.trueEffects)
+			name := countNoun(len(v.unused), "measured text") + " not in use: paused, retired, edited or removed"
+			return collapsible(name, scrollRegion(ariaLabel("Effects of texts not in use"), t.html(f, false)))
+		}),
 		g.Iff(len(v.matchedInOpen) > 0, func() g.Node {
 			return lessonLinks(f, countNoun(len(v.matchedInOpen), "active lesson")+" that matched only in open sessions", v.matchedInOpen)
 		}),

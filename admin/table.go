@@ -66,9 +66,26 @@ func (t *effectTable) html(f frame, sortable bool) g.Node {
 		headingRow(t.headings(f, sortable)...),
 		h.TBody(
 			g.If(t.hasTotalRow, t.row(f, totalRow(&t.report.Global), true)),
-			g.Map(t.rows, func(l *report.Row) g.Node { return t.row(f, l, false) }),
+			t.groups(f),
 		),
 	)
+}
+
+// groups returns the rows, with a heading above each group. Rows that are not sorted by group have no headings.
+func (t *effectTable) groups(f frame) g.Node {
+	hasHeadings := len(t.rows) > 0 && t.rows[0].Group() != report.NotInUse && slices.IsSortedFunc(t.rows, func(x, y *report.Row) int { return cmp.Compare(x.Group(), y.Group()) })
+	group, columns := report.InUse, 7
+	for _, optional := range []bool{t.trueEffects != nil, t.refusals} {
+		columns += ifElse(optional, 1, 0)
+	}
+	return g.Map(t.rows, func(l *report.Row) g.Node {
+		isFirst := l.Group() != group
+		group = l.Group()
+		return g.Group{
+			g.If(hasHeadings && isFirst, h.Tr(h.Class("unit"), h.Th(h.Scope("rowgroup"), h.ColSpan(strconv.Itoa(columns)), g.Text(group.Title())))),
+			t.row(f, l, false),
+		}
+	})
 }
 
 func (t *effectTable) headings(f frame, sortable bool) []g.Node {
@@ -168,12 +185,12 @@ func progressText(l *report.Row) string {
 	case l.RoundedNeeds() == l.NeedsPicks:
 		return done + " of " + countText(l.Rewarded+l.NeedsPicks)
 	}
-	return done + " of about " + countText(l.Rewarded+l.RoundedNeeds())
+	return done + " so far, about " + countText(l.RoundedNeeds()) + " more"
 }
 
 // rowOrder returns the row comparison for the value of the "sort" query key, which names a column. A "-" before the
 // name reverses the order. Rows with equal values, and all rows if the name is unknown, are sorted by effect, largest
-// first. Rows without an effect come last, sorted by number of sessions.
+// first, and lessons out of use follow the others. Rows without an effect come last, sorted by number of sessions.
 func rowOrder(sortBy string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {
@@ -191,8 +208,11 @@ func rowOrder(sortBy string) func(x, y *report.Row) int {
 	}[key]
 	return func(x, y *report.Row) int {
 		first := 0
-		if known {
+		switch {
+		case known:
 			first = by(x, y) * ifElse(down, -1, 1)
+		case key != "effect":
+			first = cmp.Compare(x.Group(), y.Group())
 		}
 		return cmp.Or(first, effects(x, y), cmp.Compare(y.Rewarded, x.Rewarded), cmp.Compare(y.Matched, x.Matched), cmp.Compare(y.OpenMatched, x.OpenMatched), strings.Compare(x.Slug, y.Slug), strings.Compare(x.Arm, y.Arm))
 	}

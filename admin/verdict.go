@@ -80,7 +80,7 @@ func missingPicks(l *report.Row) string {
 	if l.NeedsUnclear {
 		return sentence(report.TooEarly)
 	}
-	text := ifElse(l.Effect == nil, "An effect", "A verdict") + " needs " + countText(l.RoundedNeeds()) + " more picks with a reward"
+	text := ifElse(l.Effect == nil, "An effect", "A verdict") + " needs " + ifElse(l.RoundedNeeds() == l.NeedsPicks, "", "about ") + countText(l.RoundedNeeds()) + " more picks with a reward"
 	switch {
 	case l.Weeks != nil && *l.Weeks < 1:
 		return text + ", within a week at this rate."

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -118,6 +119,40 @@ func TestRowOrderSortsByEachColumn(t *testing.T) {
 		}
 		if s := strings.Join(got, " "); s != want {
 			t.Errorf("order by key %q: got %s, want %s", key, s, want)
+		}
+	}
+}
+
+// Without a chosen column, lessons in use come first, then benched lessons, then lessons out of use, each under a
+// heading. A chosen column mixes the groups.
+func TestLessonsAreListedInGroups(t *testing.T) {
+	f, _, _ := newLessonFixture(t, nil)
+	r := &f.reports.report
+	r.Lessons = []report.Row{
+		{Slug: "retired", State: "archived", Effect: new(0.5), Lo: new(0.4), Hi: new(0.6), Picked: 9, Verdict: report.ProvenHelps},
+		{Slug: "held", State: "paused", Effect: new(0.4), Lo: new(0.3), Hi: new(0.6), Picked: 9, Verdict: report.Unproven},
+		{Slug: "doubtful", State: "active", Effect: new(0.3), Lo: new(-0.3), Hi: new(0.6), Picked: 9, Verdict: report.Benched},
+		{Slug: "used", State: "active", Effect: new(0.1), Lo: new(-0.1), Hi: new(0.6), Picked: 9, Verdict: report.Unproven},
+		{Slug: "on-trial", State: "trial", Trial: "running", Effect: new(-0.1), Lo: new(-0.3), Hi: new(0.6), Picked: 9, Verdict: report.Benched},
+	}
+	cookie, _ := f.logIn(t)
+	for target, want := range map[string][]string{
+		"/lessons":              {">used<", ">on-trial<", report.RarelyUsed.Title(), ">doubtful<", report.NotInUse.Title(), ">retired<", ">held<"},
+		"/":                     {">used<", ">on-trial<", report.RarelyUsed.Title(), ">doubtful<", "<summary>2 measured texts not in use", ">retired<", ">held<"},
+		"/lessons?sort=-effect": {">retired<", ">held<", ">doubtful<", ">used<", ">on-trial<"},
+	} {
+		page := body(t, f.do(t, "GET", target, func(r *http.Request) { r.AddCookie(cookie) }))
+		from := strings.Index(page, "<table class=\"effects")
+		for _, text := range want {
+			i := strings.Index(page[from:], text)
+			if i < 0 {
+				t.Errorf("%s: the table lacks %q after the earlier entries %q", target, text, want)
+				break
+			}
+			from += i
+		}
+		if headed := strings.Contains(page, `class="unit"><th`); headed != !strings.Contains(target, "sort") {
+			t.Errorf("%s: the table has headings: %t", target, headed)
 		}
 	}
 }

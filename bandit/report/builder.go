@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,32 @@ const (
 // isPast reports whether the state means that sessions no longer get the row's text in the row's presentation.
 func isPast(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateOldPresentation || state == stateArchived
+}
+
+// Group is a part of a list of rows.
+type Group int
+
+// The groups, in the order of a list.
+const (
+	InUse      Group = iota
+	RarelyUsed       // benched
+	NotInUse         // no new session gets the text
+)
+
+// Title returns a group's heading, empty for the first group.
+func (g Group) Title() string {
+	return [...]string{"", "Benched: the chooser expects harm and rarely picks these lessons", "Not in use: no new session gets these texts"}[g]
+}
+
+// Group returns the row's place in a list, so that lessons out of use do not stand between the others.
+func (r *Row) Group() Group {
+	switch {
+	case isPast(r.State) || slices.Contains([]string{"paused", "rejected", "expired", "superseded"}, r.State):
+		return NotInUse
+	case r.Verdict == Benched && r.Trial != trialRunning:
+		return RarelyUsed
+	}
+	return InUse
 }
 
 // IsOldPresentation reports whether the row is about the current text in an earlier presentation, for example as advice

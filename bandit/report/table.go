@@ -24,8 +24,8 @@ const (
 	FullWidth   = 100 // with room for the plot
 )
 
-// Table writes the report for a terminal with the given width. Rows with an effect come first, and the largest effect
-// is at the top.
+// Table writes the report for a terminal with the given width. In each group, rows with an effect come first, and the
+// largest effect is at the top.
 func (r Report) Table(w io.Writer, columns int) error {
 	b := bufio.NewWriter(w)
 	t := table{w: b, axis: r.plotAxis(), columns: NarrowWidth}
@@ -42,12 +42,17 @@ func (r Report) Table(w io.Writer, columns int) error {
 	rows := slices.Clone(r.Lessons)
 	slices.SortStableFunc(rows, func(x, y Row) int {
 		return cmp.Or(
-			cmp.Compare(rowRank(x), rowRank(y)), cmp.Compare(sortValue(y), sortValue(x)),
+			cmp.Compare(x.Group(), y.Group()), cmp.Compare(rowRank(x), rowRank(y)), cmp.Compare(sortValue(y), sortValue(x)),
 			cmp.Compare(x.Slug, y.Slug),
 		)
 	})
 	rows, unmatched := splitUnmatched(rows)
+	group := InUse
 	for i := range rows {
+		if next := rows[i].Group(); next != group {
+			group = next
+			fmt.Fprintln(t.w, "\n"+group.Title())
+		}
 		e, lo, hi := rows[i].Effect, rows[i].Lo, rows[i].Hi
 		if rows[i].Verdict == Invalid { // invalid numbers are not printed
 			e, lo, hi = nil, rows[i].WorstLo, rows[i].WorstHi
@@ -57,6 +62,9 @@ func (r Report) Table(w io.Writer, columns int) error {
 	}
 	if len(rows)+len(unmatched) == 0 {
 		fmt.Fprintln(t.w, "no lesson has matched yet")
+	}
+	if group != InUse && len(unmatched) > 0 {
+		fmt.Fprintln(t.w)
 	}
 	t.unmatchedNames(unmatched, r.Open)
 	t.foot(r, rows)
