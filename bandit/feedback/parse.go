@@ -61,6 +61,16 @@ func parseBulk(body []byte) ([]Post, []error, bool, error) {
 	return posts, errs, true, nil
 }
 
+// keyAdvice names the key that an unknown key most likely means, such as session_id for session, or else all keys.
+func keyAdvice(unknown string) string {
+	for k := range strings.FieldsSeq(keys) {
+		if strings.HasPrefix(k, unknown+"_") || strings.HasSuffix(k, "_"+unknown) {
+			return "did you mean " + k + "?"
+		}
+	}
+	return "known keys are: " + strings.ReplaceAll(keys, " ", ", ")
+}
+
 // parseOne parses one feedback object. It refuses an unknown key, because a misspelt key would lose a value.
 func parseOne(raw []byte) (Post, error) {
 	fields := map[string]json.RawMessage{}
@@ -73,7 +83,7 @@ func parseOne(raw []byte) (Post, error) {
 	f := fieldReader{fields: fields}
 	for _, k := range slices.Sorted(maps.Keys(fields)) {
 		if !slices.Contains(strings.Fields(keys), k) {
-			return Post{}, fmt.Errorf("unknown key %q; known keys are: %s", abbreviated(k), strings.ReplaceAll(keys, " ", ", "))
+			return Post{}, fmt.Errorf("unknown key %q; %s", abbreviated(k), keyAdvice(k))
 		}
 	}
 	var p Post

@@ -36,6 +36,8 @@ func TestParseReadsEachFeedbackKind(t *testing.T) {
 		{"empty label", `{"session_id":"s","type":"approval","quality_label":""}`, feedback.Post{}, "quality_label is empty"},
 		{"empty id", `{"id":"","session_id":"s","type":"approval"}`, feedback.Post{}, "id is empty"},
 		{"two invalid values", `{"id":7,"session_id":"s","type":"approval","comment":8}`, feedback.Post{}, "id must be"},
+		{"key without _id", `{"session":"s","type":"approval"}`, feedback.Post{}, `unknown key "session"; did you mean session_id?`},
+		{"key without quality_", `{"session_id":"s","label":"good"}`, feedback.Post{}, `unknown key "label"; did you mean quality_label?`},
 		{"several unknown keys", `{"session_id":"s","zeal":1,"zest":1,"awe":1,"type":"approval"}`, feedback.Post{}, `unknown key "awe"`},
 		{"long unknown key", `{"` + long + `":1}`, feedback.Post{}, `"` + strings.Repeat("x", 64) + `..."`},
 		{"64-byte unknown key", `{"` + long[:64] + `":1}`, feedback.Post{}, `"` + long[:64] + `"; known`},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +35,7 @@ func wrongArguments(c *cobra.Command, args []string) string {
 		for _, sub := range c.Commands() {
 			names = append(names, sub.Name())
 		}
-		if near := spell.Suggest(args[0], names); near != "" {
+		if near := cmp.Or(commandInOtherPrograms(c.Name(), args[0]), spell.Suggest(args[0], names)); near != "" {
 			return fmt.Sprintf(
 				"%q is not a %s command; did you mean %s?", args[0], c.CommandPath(), near,
 			)
@@ -42,6 +43,21 @@ func wrongArguments(c *cobra.Command, args []string) string {
 		return fmt.Sprintf("%q is not a %s command;", args[0], c.CommandPath())
 	}
 	return fmt.Sprintf("unexpected argument %q: %s;", args[len(args)-1], c.UseLine())
+}
+
+// commandInOtherPrograms returns precept's name for a command that other programs have under a different name, or "".
+func commandInOtherPrograms(parent, name string) string {
+	return map[string]string{
+		"precept start": "serve", "precept up": "serve", "precept proxy": "serve", "precept status": "doctor", "precept health": "doctor",
+		"precept config": "check", "precept validate": "check", "precept lint": "check", "precept log": "watch", "precept logs": "watch",
+		"precept tail": "watch", "precept session": "watch", "precept sessions": "watch", "precept stats": "report", "precept results": "report",
+		"precept ui": "dashboard", "precept open": "dashboard", "precept login": "dashboard", "precept rate": "feedback",
+		"precept delete": "forget", "precept rm": "forget", "precept list": "lessons", "precept samples": "export",
+		"lessons add": "new", "lessons create": "new", "lessons delete": "retire", "lessons rm": "retire", "lessons remove": "retire",
+		"lessons disable": "pause", "lessons stop": "pause", "lessons enable": "resume", "lessons start": "resume", "lessons test": "try",
+		"lessons match": "try", "lessons check": "lint", "lessons validate": "lint", "lessons history": "log", "lessons cat": "show",
+		"lessons view": "show", "lessons get": "show",
+	}[parent+" "+name]
 }
 
 // suggestedFlag returns a question that names the flag that is closest to a misspelt flag.

@@ -282,6 +282,8 @@ func TestRunKeepsAgentExitCodeIfStderrIsFull(t *testing.T) {
 	defer full.Close() //nolint:errcheck // nothing was written
 	cmd := exec.CommandContext(t.Context(), "precept", "run", "--json", "--upstream", "http://127.0.0.1:9/v1", "--", "sh", "-c", "exit 7")
 	cmd.Dir, cmd.Stderr = t.TempDir(), full
+	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+cmd.Dir, "XDG_DATA_HOME="+cmd.Dir) // a running server of the user would refuse --upstream
+	cmd.Env = append(os.Environ(), "XDG_RUNTIME_DIR="+cmd.Dir, "XDG_DATA_HOME="+cmd.Dir) // a running server of the user would refuse --upstream
 	if _, err := cmd.Output(); cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 7 {
 		t.Errorf("precept run: got error %v, want the agent's exit code 7", err)
 	}
