@@ -17,10 +17,7 @@ import (
 	"precept/store"
 )
 
-// Turn 1 ends, turn 3 is abandoned, and turns 2 and 4 are in progress at the crash. The next start must store stubs
-// (incomplete exchanges without content) for turns 2 and 4, and more crashes must change nothing. The expected accounts
-// have the format "admitted = stored + spooled + incomplete + dropped". The account counts an abandoned turn as dropped
-// with the reason "bad".
+// Turns 2 and 4 are in progress at the crash, so the next start stores them as stubs (exchanges without content).
 func TestCrashStoresOpenTurnsAsStubs(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -52,7 +49,7 @@ func TestCrashStoresOpenTurnsAsStubs(t *testing.T) {
 	}
 	for i := range list {
 		if x := list[i]; x.Outcome == sample.Incomplete && (len(x.New) > 0 || x.Reply.Text != "" || x.SessionName != "s" || x.Model != "m-1") {
-			t.Errorf("stored stub: got %+v, want the name of the session and the model, but no content", x)
+			t.Errorf("stub = %+v, want only the session's name and the model", x)
 		}
 	}
 }
@@ -112,8 +109,7 @@ func TestAccountCountsEachTurnOnce(t *testing.T) {
 	}
 }
 
-// While a turn is in progress, the outbox contains a stub with the session's name. If the turn reads a file that the
-// opt-out list contains, the store must erase the stub.
+// The stub of a turn in progress contains the session's name.
 func TestOptOutErasesStub(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))
@@ -136,8 +132,7 @@ func TestOptOutErasesStub(t *testing.T) {
 	checkList(t, "other session's stored turns", f.storedTurns("madagascar"), []string{"1 complete"})
 }
 
-// The crash comes after the opted-out turn has ended, but before the backend has stored anything. The next start must
-// erase the turn's stub.
+// The crash comes after the opted-out turn has ended, but before the backend has stored anything.
 func TestOptOutErasesStubAfterCrash(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, optOutEnvFiles(t))

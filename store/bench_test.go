@@ -17,7 +17,7 @@ import (
 // batchTurns is the number of turns per delivery.
 const batchTurns = 500
 
-// offerBatch offers the n-th batch: batchTurns turns in 50 sessions, each turn with about size bytes.
+// offerBatch offers batchTurns turns of about size bytes in 50 sessions.
 func (f *fixture) offerBatch(n, size int) {
 	f.t.Helper()
 	text := strings.Repeat("The shed is painted. ", size/20)
@@ -68,7 +68,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkRecover measures opening a store that has a backlog of 10,000 turns of 6 KiB, and delivering this backlog.
+// BenchmarkRecover opens a store and delivers a backlog of 10,000 turns of 6 KiB.
 func BenchmarkRecover(b *testing.B) {
 	f := newFixture(b, func(o *store.Options) { o.Queue.MaxMemoryBytes = 1 << 30 })
 	f.backend.failWrites()
@@ -114,7 +114,7 @@ func BenchmarkNewText(b *testing.B) {
 	checkEqual(b, "Metrics.Exchanges", f.store.Metrics.Exchanges.Load(), int64(b.N))
 }
 
-// readSources returns tool results that contain source files, with at least size bytes in total.
+// readSources returns source files as tool results, at least size bytes in total.
 func readSources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	tb.Helper()
 	names, err := filepath.Glob("../*/*.go")

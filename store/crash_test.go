@@ -16,8 +16,7 @@ import (
 	"precept/store"
 )
 
-// The test simulates a crash before each backend call and after each delivery. After each crash, the next start must
-// store each turn in the account exactly once.
+// The test crashes the store before each backend call and after each delivery.
 func TestCrashLosesNoCountedTurn(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -81,8 +80,7 @@ func TestCrashLosesNoCountedTurn(t *testing.T) {
 	}
 }
 
-// outcomes counts the complete and the incomplete exchanges that are stored for the named sessions, and fails the test
-// if an exchange is stored twice.
+// outcomes counts the stored exchanges of the named sessions and checks that none is stored twice.
 func (f *fixture) outcomes(names ...string) (complete, incomplete int64) {
 	f.t.Helper()
 	for _, name := range names {
@@ -138,9 +136,7 @@ type modelTurn struct {
 	deliveredSince bool // a delivery has run since the last state change
 }
 
-// The test runs random turns, deliveries, failures and crashes. At the end, each turn that was written to the outbox
-// must be in the backend exactly once and complete. Each turn that had a stub at a crash must be in the backend as one
-// stub, and no opted-out turn may be there. The account must agree with the backend.
+// The test runs random turns, deliveries, failures and crashes.
 func TestAccountMatchesBackend(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -264,9 +260,7 @@ func TestAccountMatchesBackend(t *testing.T) {
 	})
 }
 
-// The test changes up to three bytes of an outbox file, and sometimes also truncates the file. The store must still
-// open, store each exchange that was offered before at most once, and store new turns. The account must have the same
-// counts as the backend.
+// The test changes up to three bytes of an outbox file, and sometimes also truncates the file.
 func TestDamagedOutboxCountsEachExchangeOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 12

@@ -60,8 +60,7 @@ func (b *lossyBackend) takeMarks() map[session.ID]session.OptOutMark {
 	return marks
 }
 
-// All turns of the session opted out, so the backend has only an opt-out mark for the session. Then the backend loses
-// this mark.
+// The session has only opted-out turns, so the backend has only an opt-out mark, and then loses the mark.
 func TestLostOptOutMarksAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -88,9 +87,7 @@ func TestLostOptOutMarksAreRepeated(t *testing.T) {
 	})
 }
 
-// If the backend loses a direct write, such as a deletion, only the running process can repeat it. So a store that has
-// written directly must wait for the backend's replicas before it shuts down. A store without direct writes need not
-// wait, because the outbox has all rows.
+// Only the running process can repeat a lost direct write, such as a deletion.
 func TestStopAwaitsReplicasAfterADirectWrite(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"deletion": 1, "no deletion": 0} {
@@ -108,8 +105,7 @@ func TestStopAwaitsReplicasAfterADirectWrite(t *testing.T) {
 	}
 }
 
-// The store writes feedback and deletions to the backend without the outbox. In this test, the backend loses these
-// writes, so that it has a deleted session again.
+// The store writes feedback and deletions directly to the backend, which loses them in this test.
 func TestLostDirectWritesAreRepeated(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

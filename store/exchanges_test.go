@@ -12,7 +12,7 @@ import (
 	"precept/store"
 )
 
-// cachedFixture returns a fixture with an exchange cache of size bytes, and the cache.
+// cachedFixture returns a fixture and its exchange cache of size bytes.
 func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -23,8 +23,7 @@ func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	return newFixture(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// readExchanges reads a session's exchanges and returns their number. It also edits the list that the store returned,
-// so that a test fails if such an edit changes the cache.
+// readExchanges returns the number of a session's exchanges. It edits the list, which must not change the cache.
 func (f *fixture) readExchanges(id session.ID) int {
 	f.t.Helper()
 	list, err := f.store.Exchanges(f.t.Context(), tenantA, id)
@@ -37,8 +36,7 @@ func (f *fixture) readExchanges(id session.ID) int {
 	return len(list)
 }
 
-// readUntilCached reads a session until a read hits the cache. Several reads may be needed, because the cache stores
-// entries asynchronously.
+// readUntilCached reads a session until a read hits the cache, which stores entries asynchronously.
 func (f *fixture) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	f.t.Helper()
 	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {

@@ -56,8 +56,7 @@ func TestFacetCountEqualsFilteredListLength(t *testing.T) {
 	}
 }
 
-// A session's list of matched lessons does not contain the loop warning and the sections of rules files. Facets finds
-// both in the session's assignment.
+// The loop warning and the sections of rules files are only in the session's assignment.
 func TestFacetsCountLoopWarningAndSections(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -147,9 +146,8 @@ func TestBrowseShowsRunAssignmentAndReward(t *testing.T) {
 	}
 }
 
-// The record of a run contains the picks (chosen lessons) of all sessions in the run, but the transcript of a session
-// must list only this session's lessons. Each transcript lists the measured sections of rules files, marked as shared,
-// because the run's record does not say which session sent the rules file.
+// The record of a run contains the picks of all sessions in the run. A transcript marks sections of rules files as
+// shared, because the record does not say which session sent the file.
 func TestTranscriptOmitsOtherSessionsPicks(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -182,8 +180,7 @@ func TestTranscriptOmitsOtherSessionsPicks(t *testing.T) {
 	}
 }
 
-// The reward of a run comes from the feedback on all sessions in the run, but the transcript of a session lists only
-// the feedback on this session.
+// A transcript shows the run's reward, but only the feedback on its own session.
 func TestTranscriptHasRunReward(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -200,8 +197,7 @@ func TestTranscriptHasRunReward(t *testing.T) {
 	f.postFeedback(tenantA, sessionID("s1"), rejected)
 	f.postFeedback(tenantA, run, rejected.CopyForUnit(sessionID("s1").String()))
 	f.deliverAll()
-	// Each value consists of the reward, Shared, and for each listed source of feedback whether the source decides the
-	// reward.
+	// The values are: reward, Shared, and Decides for each source of feedback.
 	for name, want := range map[string]string{"s1": "0 true [true]", "s2": "0 true []"} {
 		tr, err := f.archive.Transcript(t.Context(), tenantA, name, 0)
 		if err != nil {

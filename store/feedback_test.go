@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// Feedback can identify its session by a key, such as the hash of a response id. If the feedback arrives before the
-// key, the store parks (keeps) the feedback, and joins it to the session when the key arrives.
+// A key, such as the hash of a response id, identifies the session of feedback. Without the key, the store parks the
+// feedback.
 func TestFeedbackBeforeKeyIsParked(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -26,7 +26,7 @@ func TestFeedbackBeforeKeyIsParked(t *testing.T) {
 	checkEqual(t, `counter "rewarded"`, f.counter("", "rewarded"), 1)
 }
 
-// A session is touched if the learner must recompute its reward. Only feedback that is stored touches a session.
+// The learner recomputes the reward of a touched session.
 func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -46,8 +46,7 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	checkEqual(t, "sessions touched by refused feedback", len(f.store.TakeQueuedCorrections()), 0)
 }
 
-// A key passes through four stages: first it is held until the opt-out decision about its turn, then it waits for the
-// recorder, then it is in the outbox, and finally in the backend.
+// A key waits for the opt-out decision, then for the recorder, then in the outbox, and ends in the backend.
 func TestFeedbackFindsKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -192,8 +191,7 @@ func TestPostFindsOnlyOwnTenantsSessions(t *testing.T) {
 	}
 }
 
-// Rate finds a session by the id of the session or of one of its requests, responses or samples. Rate does so even
-// after a restart, but never for another tenant.
+// The ids are those of the session and of its requests, responses and samples.
 func TestRateFindsSessionByAnyID(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -221,8 +219,15 @@ func TestRateFindsSessionByAnyID(t *testing.T) {
 				t.Errorf("Rate(%+v) = %+v, want %+v", p, got, (store.Posted{ID: p.Entry.ID, Session: "s", Status: store.Joined}))
 			}
 			got, err := f.store.Rate(f.t.Context(), "other", p)
-			if p.SampleID != "" && !errors.Is(err, store.ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != store.Parked) {
-				t.Errorf("Rate(%+v) for another tenant: got %+v, error %v, want status %s, or store.ErrNoSession for a sample id", p, got, err, store.Parked)
+			switch {
+			case p.SampleID != "":
+				if !errors.Is(err, store.ErrNoSession) {
+					t.Errorf("Rate(%+v) for another tenant: error = %v, want ErrNoSession", p, err)
+				}
+			case err != nil:
+				t.Errorf("Rate(%+v) for another tenant: %v", p, err)
+			case got.Status != store.Parked:
+				t.Errorf("Rate(%+v) for another tenant: Status = %s, want %s", p, got.Status, store.Parked)
 			}
 		}
 		f = f.restart(nil)
@@ -234,9 +239,7 @@ func TestRateFindsSessionByAnyID(t *testing.T) {
 	}
 }
 
-// The store turns the results of test runs, refusals and, with Options.Sentiment, the user's messages into feedback. A
-// signal in tier 2 (a verifier) overrides signals in tier 3 (the traffic). In the best tier, the last signal decides
-// the reward.
+// A signal in tier 2 (a verifier) overrides signals in tier 3 (the traffic). In one tier, the last signal decides.
 func TestSignalsBecomeFeedback(t *testing.T) {
 	t.Parallel()
 	pass := detect.Signal{Feeling: detect.Approval, Tier: 2, Rule: "tests"}
@@ -285,8 +288,7 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), 1)
 }
 
-// The store drops a key above the limit, and parks feedback with this key. After other keys have left memory, the store
-// keeps new keys again.
+// The store drops keys above the limit until other keys have left memory.
 func TestKeysInMemoryAreLimited(t *testing.T) {
 	t.Parallel()
 	const lists, keysPerList = 300, 1000

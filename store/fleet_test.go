@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// fleet is a store.Fleet that keeps the replicas' shared erasures (announced deletions) and opt-out marks in memory.
+// fleet is a store.Fleet in memory.
 type fleet struct {
 	mu     sync.Mutex
 	erased []session.Erasure
@@ -112,7 +112,7 @@ func TestPublishSendsDecisionToOtherReplica(t *testing.T) {
 	})
 }
 
-// Publish waits at most 100 ms for the backend. After this, the recorder delivers the decision.
+// Publish waits at most 100 ms. Then the recorder delivers the decision.
 func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -322,7 +322,7 @@ func TestRedactImportedOmitsOptedOut(t *testing.T) {
 	checkEqual(t, "Metrics.OptedOut", f.store.Metrics.OptedOut.Load(), 2)
 }
 
-// The erasure in this test has more session ids than SQLite allows as parameters in a statement.
+// The erasure has more session ids than SQLite accepts parameters.
 func TestLargeErasureDoesNotStopDeliveries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"precept/store/storetest"
 )
 
-// outboxOnDisk returns a function that moves the outbox to a small disk. The database stays on another disk.
+// outboxOnDisk returns an option that moves the outbox to a small disk. The database stays on another disk.
 func outboxOnDisk(disk *storetest.Disk) func(o *store.Options) {
 	return func(o *store.Options) { o.Queue.Path = filepath.Join(disk.Dir, "outbox.db") }
 }
@@ -35,7 +35,7 @@ func (c *offerCounts) offerTurns(f *fixture, n int) {
 	f.clock.add(2 * time.Second)
 }
 
-// account returns, in the format of accountText, the account that is expected once every accepted turn is stored.
+// account returns the expected account with all accepted turns stored.
 func (c *offerCounts) account() string {
 	text := fmt.Sprintf("%d = %d + 0 + 0", c.offered, c.offered-c.refused)
 	if c.refused > 0 {
@@ -44,8 +44,7 @@ func (c *offerCounts) account() string {
 	return text
 }
 
-// The outbox and the database share a disk that becomes full. The store then keeps turns in memory until the memory is
-// full, and after this drops and counts new turns. Once the disk has space, the store stores new turns again.
+// The outbox and the database share the disk. The store drops turns only when its memory is full, too.
 func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -67,7 +66,7 @@ func TestTurnsAreDroppedWhenDiskAndMemoryAreFull(t *testing.T) {
 	stored := f.store.Metrics.Exchanges.Load()
 	for i := 0; f.store.Metrics.Exchanges.Load() <= stored+5; i++ {
 		if i == 10 {
-			t.Fatalf("no exchange was stored in %d rounds after the disk had space (failed steps: %v)", i, f.takeFailures())
+			t.Fatalf("no exchange was stored in %d rounds, failed steps %v", i, f.takeFailures())
 		}
 		counts.offerTurns(f, 5)
 	}
@@ -89,7 +88,7 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	var counts offerCounts
 	for counts.refused == 0 { // a turn is refused once both disk and memory are full
 		if counts.offerTurns(f, 5); counts.offered > 5000 {
-			t.Fatalf("the store accepted all %d turns, want a refused turn, because disk and memory are full", counts.offered)
+			t.Fatalf("the store accepted all %d turns, want a refused turn", counts.offered)
 		}
 	}
 	f.backend.allowWrites()
@@ -103,8 +102,7 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// The backend reports a full disk twice. Before the store writes to the backend for the third time, the outbox must
-// free at least 64 KiB.
+// The backend reports a full disk twice. Before the third write, the outbox must free at least 64 KiB.
 func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
@@ -124,8 +122,11 @@ func TestOutboxFreesSpaceForBackendOnFullDisk(t *testing.T) {
 		counts.offerTurns(f, 1)
 	}
 	f.backend.onCall(nil)
-	if len(freeBytes) < 3 || runtime.GOOS == "linux" && freeBytes[2] < freeBytes[0]+64<<10 {
-		t.Errorf("free bytes at each write: got %v, want at least 3 writes, and at the third write at least 64 KiB more than at the first", freeBytes)
+	if len(freeBytes) < 3 {
+		t.Fatalf("%d writes, want at least 3", len(freeBytes))
+	}
+	if runtime.GOOS == "linux" && freeBytes[2] < freeBytes[0]+64<<10 {
+		t.Errorf("free bytes at the third write = %d, want at least %d", freeBytes[2], freeBytes[0]+64<<10)
 	}
 	checkEqual(t, "stored exchanges", f.exchangeCount(sessionID("s")), counts.offered)
 	checkAccount(t, "account", f.account(true), counts.account())
@@ -158,7 +159,7 @@ func (b remoteBackend) OptOutMark(ctx context.Context, id session.ID) (session.O
 	return b.redis.OptOutMark(ctx, id)
 }
 
-// withRedis returns a function that replaces the SQLite database in the options with Redis.
+// withRedis returns an option that replaces the SQLite database with Redis.
 func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	t.Helper()
 	return func(o *store.Options) {
@@ -175,9 +176,7 @@ func withRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	}
 }
 
-// While the disk is full, exchanges go to the backend without the outbox, and the account still counts each exchange.
-// If the backend is also unavailable, exchanges wait in memory. Once the disk has space, exchanges go through the
-// outbox again.
+// While the disk is full, exchanges go to the backend without the outbox, or wait in memory.
 func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
@@ -275,8 +274,7 @@ func TestWaitingTurnsAreStoredWhenDiskHasSpace(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// While the disk is full, ended turns and changed sessions must not accumulate in memory. The test measures the heap,
-// so it is not parallel.
+// The test measures the heap, so it is not parallel.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
 	f := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MaxMemoryBytes = 1000 })

@@ -14,8 +14,7 @@ import (
 
 // The tests in this file run the store with all its goroutines, mostly in synctest bubbles.
 
-// checkStored fails the test unless the backend has exactly the wanted turns of a session, and has the session's row if
-// and only if there are wanted turns.
+// checkStored checks the stored turns of a session. A session without turns must have no row.
 func (f *fixture) checkStored(name string, want ...string) {
 	f.t.Helper()
 	checkList(f.t, fmt.Sprintf("turns in %q", name), f.storedTurns(name), want)
@@ -105,8 +104,7 @@ func TestStopStoresTurnsAndFeedback(t *testing.T) {
 	}
 }
 
-// When the process is killed again, the turn in progress must not get a second stub. A turn that ended before the first
-// kill must stay complete.
+// A second kill must not add a second stub for the turn in progress.
 func TestKillLeavesOneStubForTurnInProgress(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

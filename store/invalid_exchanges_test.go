@@ -78,8 +78,7 @@ func TestOnlyInvalidExchangeInBatchIsDropped(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// The write of a batch with an invalid exchange fails. The store then writes the exchanges one by one to find the
-// invalid one, and in this test one of these writes also fails.
+// After the failed batch, the store writes the exchanges one by one. In this test, one of these writes also fails.
 func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -102,8 +101,7 @@ func TestFailureWhileIsolatingInvalidExchangeLosesNothing(t *testing.T) {
 	f.checkMemoryIsFree()
 }
 
-// One batch contains an invalid exchange and an exchange in a deleted session. Metrics.Exchanges counts neither. The
-// account counts the deleted session's exchange as stored, because the exchange was delivered.
+// One batch contains an invalid exchange and an exchange of a deleted session. The account counts the latter as stored.
 func TestMetricsOmitInvalidAndDeletedExchanges(t *testing.T) {
 	t.Parallel()
 	var backend *sharedBackend
@@ -122,8 +120,7 @@ func TestMetricsOmitInvalidAndDeletedExchanges(t *testing.T) {
 	checkAccount(t, "account", f.account(true), "3 = 2 + 0 + 0 + 1 bad")
 }
 
-// Without a data directory, the backend is a NullBackend. The store then counts exchanges as dropped, and refuses
-// feedback.
+// Without a data directory, the backend is a NullBackend.
 func TestNullBackendKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

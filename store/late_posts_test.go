@@ -14,9 +14,9 @@ import (
 	"precept/store"
 )
 
-// A late post is feedback that waits in the outbox because the backend could not store it when a client posted it.
+// A late post is feedback that waits in the outbox for the backend.
 
-// failPosts makes the backend calls of a post fail until the test calls allowPosts.
+// failPosts makes posts fail in the backend until allowPosts.
 func (f *faultyBackend) failPosts() {
 	for _, op := range []string{"session", "echo", "feedback"} {
 		f.failNext(op, 1<<30, errDown)
@@ -73,7 +73,7 @@ func TestConcurrentLatePostsAreKept(t *testing.T) {
 	checkEqual(t, "late posts after the delivery", f.store.LatePosts(), 0)
 }
 
-// The test sends the same post three times. After the delivery, the session must have the post's feedback once.
+// The client sends the same post three times.
 func TestLatePostCountsOnceAfterRestart(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -106,7 +106,7 @@ func TestLatePostCountsOnceAfterRestart(t *testing.T) {
 	checkEqual(t, "reward (from the rater's newest feedback)", f.rewardAfterClose(id), .75)
 }
 
-// When the feedback is posted, the session's row is also still waiting in the outbox.
+// The session's row is also still in the outbox.
 func TestLatePostJoinsUndeliveredSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -122,8 +122,7 @@ func TestLatePostJoinsUndeliveredSession(t *testing.T) {
 	checkEqual(t, "reward", f.rewardAfterClose(id), .7)
 }
 
-// The backend refuses the first post on each attempt, but stores the second post. The store drops the first post after
-// a week.
+// The backend refuses the first of two posts on each attempt. The store drops this post after a week.
 func TestFailingLatePostDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -194,7 +193,7 @@ func TestLatePostsAreLimited(t *testing.T) {
 		}
 	}
 	if n < 10 || n > 32 {
-		t.Errorf("8 KiB posts that a 256 KiB outbox accepted: got %d, want 10 to 32", n)
+		t.Errorf("accepted posts = %d, want 10 to 32", n)
 	}
 	f.backend.allowPosts()
 	f.deliverFor(5 * time.Second)
@@ -288,7 +287,7 @@ func TestForgetDeletesLatePostOnReply(t *testing.T) {
 			// A retry that is in progress adds one look-up.
 			limit := map[bool]int{false: 1, true: 3}[keyStored] + retries + 1
 			if lookups > limit {
-				t.Errorf("key look-ups in the backend during the erasure, with %d retries: got %d, want at most %d", retries, lookups, limit)
+				t.Errorf("%d key look-ups with %d retries, want at most %d", lookups, retries, limit)
 			}
 		})
 	}
@@ -324,8 +323,7 @@ func TestForgetSessionCallsOnErasure(t *testing.T) {
 	}
 }
 
-// Feedback on a reply in session s arrives during an outage, while session s is being deleted. The deletion must
-// include this feedback, but not the feedback on another session.
+// Feedback on a reply in session s arrives during an outage, while session s is being deleted.
 func TestLatePostDuringErasureIsDeleted(t *testing.T) {
 	t.Parallel()
 	var shared *sharedBackend
@@ -353,8 +351,7 @@ func TestLatePostDuringErasureIsDeleted(t *testing.T) {
 	checkList(t, "files with the comment", f.outboxFilesWith(markerWord), nil)
 }
 
-// The late post identifies its session by a reply's key, which another replica has already deleted together with the
-// session.
+// The late post has only a reply's key, which the other replica has already deleted.
 func TestErasureOnOtherReplicaDeletesLatePost(t *testing.T) {
 	t.Parallel()
 	var shared *sharedBackend

@@ -12,8 +12,7 @@ import (
 	"precept/store"
 )
 
-// If a turn is hidden, the transcript must also hide the text of feedback on this turn and on the whole session. Scores
-// stay visible.
+// The transcript also hides text of feedback on the whole session, but no scores.
 func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -54,7 +53,7 @@ func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 		var comments []string
 		for _, x := range tr.Rewarded.Sources {
 			if (x.Comment == "") != (len(x.Correction)+len(x.Details) == 0) {
-				t.Errorf("%s: feedback in the transcript: got %+v, want comment, correction and details either all set or all empty", name, x)
+				t.Errorf("%s: %+v has only some of comment, correction and details", name, x)
 			}
 			if x.Comment != "" {
 				comments = append(comments, x.Comment)
@@ -66,8 +65,7 @@ func TestTranscriptHidesFeedbackTextOnHiddenTurns(t *testing.T) {
 	}
 }
 
-// The Facts of a session say which turns precept checked, and against which opt-out patterns. The text of feedback on a
-// turn that is no longer stored is visible only if all turns were checked against the current patterns.
+// Feedback on a turn that is no longer stored is visible only if all turns were checked against the current patterns.
 func TestVisibleFeedbackNeedsCheckedTurns(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")
@@ -102,8 +100,7 @@ func TestVisibleFeedbackNeedsCheckedTurns(t *testing.T) {
 	}
 }
 
-// A sample loses the text of feedback on the whole session, because this text may be about a hidden turn. The sample
-// keeps the text of feedback on a visible turn.
+// A sample keeps the text of feedback on a visible turn. Feedback on the whole session may be about a hidden turn.
 func TestLateOptOutRemovesFeedbackTextFromSamples(t *testing.T) {
 	t.Parallel()
 	out := newOptOut(t, "*.env")

@@ -32,8 +32,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	checkEqual(t, "turns after a restart", f.restart(nil).turnCount(id), 9)
 }
 
-// If only a session's counts have changed, the store writes the row after a second, or earlier together with the
-// session's next decision or at shutdown.
+// A decision or a shutdown writes the counts earlier.
 func TestCountsAreWrittenAfterASecond(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -215,9 +214,7 @@ func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) 
 	}
 }
 
-// One of five exchanges makes a step panic, either while the store records the exchange or at startup after a crash.
-// The store must store the other four exchanges. The dead letter (the entry about the dropped exchange) must contain no
-// personal data.
+// One of five exchanges makes a step panic, either in the recorder or at startup after a crash.
 func TestOnlyPanickingExchangeIsSetAside(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -266,8 +263,7 @@ func (f *fixture) deadLetters() []session.DeadLetter {
 	return list
 }
 
-// panickingExpiry is a backend that panics at each deletion of old sessions, and at the first deletion of old parked
-// feedback.
+// panickingExpiry panics at each deletion of old sessions, and at the first deletion of old parked feedback.
 type panickingExpiry struct {
 	store.Backend
 	retain, purge atomic.Int64 // how often PurgeSessions and PurgeParked were called
@@ -285,8 +281,7 @@ func (p *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (in
 	return p.Backend.PurgeParked(ctx, before)
 }
 
-// If a deletion of old sessions panics, the store tries the deletion again at the next regular time, and still stores
-// new turns.
+// The store tries the deletion again at the next regular time.
 func TestPanickingRetentionDoesNotBlockTheStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,8 +16,7 @@ import (
 	"precept/store"
 )
 
-// secret returns a fake GitHub token that contains a name. The function joins the token at run time, so that secret
-// scanners find no token in this file.
+// secret returns a fake GitHub token, joined at run time to avoid alarms of secret scanners.
 func secret(name string) string {
 	return strings.Join([]string{"gh", "p_"}, "") + name + strings.Repeat("A1b2C3d4", 5)[len(name):36]
 }
@@ -81,7 +80,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	check("while the session is open", readAllFiles(t, f.dir))
 	check("read from the backend", f.readBack(id))
 	if !bytes.Contains(f.readBack(id), []byte("Paint the shed")) {
-		t.Error(`the stored text does not contain "Paint the shed", which should not be redacted`)
+		t.Error(`the stored text does not contain "Paint the shed"`)
 	}
 	if f.store.Metrics.Redactions.Load() == 0 {
 		t.Error("Metrics.Redactions: got 0, want above 0")
@@ -90,7 +89,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	check("after the kill", readAllFiles(t, f.dir))
 }
 
-// readBack reads a session's row, exchanges, feedback and samples from the backend, and returns them as JSON.
+// readBack returns a session's row, exchanges, feedback and samples as JSON.
 func (f *fixture) readBack(id session.ID) []byte {
 	f.t.Helper()
 	var all []any
@@ -112,8 +111,7 @@ func (f *fixture) readBack(id session.ID) []byte {
 	return text
 }
 
-// Each address in a session has a placeholder with a number. After a restart, a new address must get a number that the
-// session has not used yet.
+// After a restart, a new address must get an unused number.
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -19,8 +19,7 @@ func (f *fixture) postKeyedFeedback(e feedback.Entry) store.Posted {
 	return done
 }
 
-// The test posts entry a, then entry b, then entry a again. Entry a must keep the time of its first post, so that entry
-// b decides the reward.
+// The client posts entry a, then entry b, then entry a again. Entry b decides the reward.
 func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 	t.Parallel()
 	first, better, again := newScore("a", 1, 0), newScore("b", 2, 1), newScore("a", 3, 0)
@@ -88,8 +87,7 @@ func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 	}
 }
 
-// The store copies feedback on a session to the session's unit, which in this test is the parent session. The first
-// post has added no copy. The repeated post must add a copy with the time of the first post.
+// The unit is the parent session. The first post added no copy there, so the repeated post must add one.
 func TestRepeatedPostAddsMissingCopyForTheUnit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -7,9 +7,7 @@ import (
 	"precept/internal/session"
 )
 
-// If two times have monotonic clock readings, Go compares only these readings, which do not change when the clock is
-// set back. If a tombstone (the time of a deletion) had such a reading, the store could misjudge whether content is
-// older than the deletion.
+// Go compares only the monotonic readings of two times, and these do not change when the clock is set back.
 func TestTombstonesHaveNoMonotonicReading(t *testing.T) {
 	deletion := time.Now()
 	stones := tombstones{sessions: map[session.ID]tombstone{}, tenants: map[string]tombstone{}}
@@ -19,7 +17,7 @@ func TestTombstonesHaveNoMonotonicReading(t *testing.T) {
 		stone := stones.tenants["a"]
 		for _, at := range []time.Time{stone.deletedAt, stone.originalTime, stones.now} {
 			if at != at.Round(0) { //nolint:staticcheck,revive // == also compares the readings
-				t.Errorf("%s: got the time %v with a monotonic clock reading, want a time without one", name, at)
+				t.Errorf("%s: %v has a monotonic reading", name, at)
 			}
 		}
 	}
