@@ -91,7 +91,7 @@ func (t *anchorTable) scan(s []byte, i int, want uint64) (place int, found uint6
 	return len(s), 0
 }
 
-// withoutPrefixes returns found without the anchors for prefixes, unless a prefix may end at i.
+// withoutPrefixes returns found, without the prefix anchors if the three bytes up to i end no prefix.
 func (t *anchorTable) withoutPrefixes(found uint64, s []byte, i int) uint64 {
 	if found&t.prefixAnchors != 0 && (i < 2 || t.tails[hashTail(s, i)] == 0) {
 		found &^= t.prefixAnchors
