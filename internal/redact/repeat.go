@@ -41,9 +41,9 @@ func (r *Redactor) remember(k kind, value []byte) {
 	r.knownSecrets = append(r.knownSecrets, bytes.Clone(value))
 }
 
-// secretTable finds known secrets by three successive bytes: bit n in secretTable[i][b] is set if b may be byte i of the
-// three in secret n. The three bytes begin at one of the secret's first four, so that findKnownSecrets reads only every
-// fourth position in a text.
+// secretTable finds known secrets by three successive bytes: bit n in secretTable[i][b] is set if b may be byte i of
+// the three in secret n. The three bytes begin at one of the secret's first four, so that findKnownSecrets reads only
+// every fourth position in a text.
 type secretTable [3][256]uint32
 
 const secretStride = 4 // bytes; see secretTable
