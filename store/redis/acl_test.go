@@ -49,8 +49,7 @@ func permissions(t *testing.T) []string {
 	return rules[slices.Index(rules, "-@all"):]
 }
 
-// startRestricted starts a Redis server with a user that has only the documented permissions, and returns the server
-// and a URL with this user.
+// startRestricted starts a Redis server and returns a URL with a user that has only the documented permissions.
 func startRestricted(t *testing.T) (server *storetest.Redis, url string) {
 	t.Helper()
 	server = storetest.StartRedis(t)
@@ -63,7 +62,7 @@ func createUser(t *testing.T, server *storetest.Redis) {
 	server.MustDo(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
 }
 
-// callEveryMethod calls each method of Store and Bank, and fails the test if a call returns an error.
+// callEveryMethod calls each method of Store and Bank, which must succeed.
 func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards int) {
 	t.Helper()
 	check := func(name string, err error) {
@@ -126,8 +125,7 @@ func callEveryMethod(t *testing.T, server *storetest.Redis, url string, shards i
 	<-done
 }
 
-// After the Redis user is deleted, each call must return an error, because callers assume that a write without an error
-// is stored.
+// Callers assume that a write without an error is stored.
 func TestCallsFailWithoutALogin(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
@@ -150,8 +148,7 @@ func TestCallsFailWithoutALogin(t *testing.T) {
 	}
 }
 
-// Each documented command must be used, and each used command must be documented. If a used command is not documented,
-// callEveryMethod fails the test, because the user may not send the command.
+// If a command is missing in the documentation, callEveryMethod fails the test.
 func TestDocumentedCommandsMatchUsedCommands(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

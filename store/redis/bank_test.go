@@ -53,8 +53,7 @@ func (w remoteWriter) Delete(t *testing.T, name string) {
 	}
 }
 
-// openerWithWatcher returns a function that opens a writer and a watcher. The argument poll is the interval at which
-// the watcher polls.
+// openerWithWatcher returns a function that opens a writer, and a watcher that polls at the interval poll.
 func openerWithWatcher(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
 	var n atomic.Int64
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
@@ -95,7 +94,7 @@ evidence:
 Look first.
 `
 
-// The watcher in this test polls only once an hour, so it can notice the change only by the published message.
+// The watcher polls only once an hour, so only the published message can report the change.
 func TestWatcherGetsPublishedChange(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)

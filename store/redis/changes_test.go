@@ -12,9 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A replica reads the counters once, and then keeps them current by adding settlements (counted sessions). It adds its
-// own settlements directly, and reads the settlements of other replicas from the change log. If there are more
-// settlements than fit in the log, the replica reads the counters again.
+// A replica reads the settlements of other replicas from a change log. After an overflow of the log, the replica reads
+// the counters again.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	replica, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -146,9 +145,8 @@ func newSettlement(n int) []session.Settlement {
 	return []session.Settlement{{Tenant: testTenant, ID: sessionID(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "sum"}, Value: int64(n)}}}}
 }
 
-// The reply to the second settlement is lost, but Redis applies the settlement: in one case before the next call, in
-// another case after Positions, and in a third case after Counters. In each case, Changes must return the settlement
-// exactly once.
+// The reply to the second settlement is lost, but Redis applies the settlement: before the next call, after Positions,
+// or after Counters.
 func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 	for _, applied := range []string{"applied before the next call", "applied after Positions", "applied after Counters"} {
 		t.Run(applied, func(t *testing.T) {
@@ -228,8 +226,7 @@ func TestChangesReturnsSettlementsWithLostReplies(t *testing.T) {
 	}
 }
 
-// Positions keeps new settlements only for the tenants that its argument lists. If a call does not list a tenant,
-// Changes afterwards returns ok = false for this tenant, and the caller must read the counters again.
+// For a tenant that is missing in a call of Positions, Changes returns ok = false afterwards.
 func TestPositionsDropsTenantsNotInCall(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)

@@ -51,8 +51,7 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	}
 }
 
-// While a slot is being moved, Redis refuses a write entirely instead of applying a part of it. After the move, a
-// client that still has the old slot table must find the new node.
+// While a slot is being moved, Redis refuses a write entirely instead of applying a part.
 func TestSlotMigrationLosesNoWrite(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openWithLongTimeout(t, cluster.URL())

@@ -12,8 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// DeleteExchanges keeps the exchanges of a session until a consumer group, which in this test is "lake", has
-// acknowledged the session's sample.
+// The consumer group in this test is "lake".
 func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
@@ -87,8 +86,7 @@ func TestDeleteExchangesWaitsForAcknowledgement(t *testing.T) {
 	}
 }
 
-// writeClosedSessions writes closed sessions with the numbers from first to end-1. Each session has a sample and an
-// exchange.
+// writeClosedSessions writes the closed sessions first to end-1, each with a sample and an exchange.
 func writeClosedSessions(t *testing.T, s *redis.Store, tenant string, first, end int) {
 	t.Helper()
 	var b session.Batch
@@ -115,8 +113,7 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// In this test, 1,000 sessions were last seen at the same time. This is more than deleteStep, the number of sessions
-// that DeleteExchanges examines in one script call.
+// The 1,000 sessions have the same time, and are more than one script call of DeleteExchanges examines (deleteStep).
 func TestDeleteExchangesHandlesEqualTimes(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -183,8 +180,7 @@ func TestRedeliveryDoesNotRestoreDeletedExchange(t *testing.T) {
 	checkExchanges(0, 2)
 }
 
-// A session is unsettled if it has new feedback since its settlement. The next settlement builds the samples again from
-// the exchanges, so DeleteExchanges must keep the exchanges until then.
+// The next settlement of a session with new feedback builds the samples again from the exchanges.
 func TestDeleteExchangesKeepsUnsettledSessions(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -272,12 +268,12 @@ func TestExchangeDeleterReleaseFreesTheLease(t *testing.T) {
 		t.Errorf("ExchangeDeleter.Release without the lease: got error %v, want none", err)
 	}
 	if acquire() {
-		t.Error("another owner got the lease after a Release by an owner that does not have it")
+		t.Error("another owner got the lease after a foreign Release")
 	}
 	if err := s.NewExchangeDeleter("lake", "one").Release(t.Context()); err != nil {
 		t.Errorf("ExchangeDeleter.Release with the lease: got error %v, want none", err)
 	}
 	if !acquire() {
-		t.Error("another owner did not get the lease after its owner had released it")
+		t.Error("another owner did not get the lease after its release")
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"precept/store/redis"
 )
 
-// A script must not stop halfway when Redis denies one of its commands. Otherwise only a part of the data would be
-// written, and the repeated call would skip the rest.
+// A script that stopped halfway would write only a part of the data, and a repeated call would skip the rest.
 func TestRepeatedCallCompletesDataAfterDeniedCommand(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

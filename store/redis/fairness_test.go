@@ -12,8 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// A session with feedback since its settlement is unsettled. UnsettledSessions returns such sessions in random order,
-// so that replicas begin with different sessions.
+// With a random order, replicas begin with different sessions.
 func TestUnsettledSessionsReadsAllShardsInRandomOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
@@ -132,8 +131,7 @@ func TestCountersSendsOneCommandToEachEmptyShard(t *testing.T) {
 	}
 }
 
-// Each shard has a list of the tenants that have sessions in the shard. Reads over all sessions read only the tenants
-// in these lists.
+// Each shard has a list of its tenants. Reads over all sessions read only the tenants in these lists.
 func TestShardRemovesTenantWithoutSessionsFromList(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 2)

@@ -25,8 +25,7 @@ type faultProxy struct {
 	held         []byte // the delayed command, which release sends to the server
 }
 
-// fault is either one of the following constants, or the text of an error that the client gets instead of the server's
-// reply.
+// fault is one of the following constants, or the text of an error that replaces the server's reply.
 type fault string
 
 const (
@@ -62,8 +61,7 @@ func (p *faultProxy) close() {
 	p.open.Wait()
 }
 
-// setFault resets the count of commands, and sets the fault for the command with the given number. If the number is
-// negative, there is no fault.
+// setFault resets the count of commands, and sets the fault for one command. A negative number means no fault.
 func (p *faultProxy) setFault(number int, kind fault) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -246,9 +246,8 @@ func sortedIDs[T any](list []T, getID func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns a function that opens a store whose connection goes through a faultProxy. After a failure, a
-// store's circuit breaker refuses calls for a few seconds. So that the breaker refuses no call, the store's clock
-// advances by 10 seconds at each reading.
+// openFaulty returns a function that opens a store behind a faultProxy. Each reading advances the store's clock by 10
+// seconds, so that the circuit breaker refuses no call.
 func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, proxy *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
@@ -315,8 +314,7 @@ func faults() map[fault]error {
 	}
 }
 
-// The test repeats each read once for each of the commands that it sends, with a fault at this command. The read must
-// either return the error for the fault, or succeed with the correct result.
+// The test repeats each read with a fault at each of its commands.
 func TestFaultAtEachReadCommand(t *testing.T) {
 	open, proxy := openFaulty(t)
 	s := open("reads")

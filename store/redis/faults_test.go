@@ -56,8 +56,7 @@ func newBatch(n int) session.Batch {
 	}
 }
 
-// checkUnavailable fails the test unless err is both wantErr and session.ErrUnavailable, which means that a retry may
-// succeed.
+// checkUnavailable checks that err is both wantErr and session.ErrUnavailable.
 func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	t.Helper()
 	if !errors.Is(err, session.ErrUnavailable) {
@@ -71,8 +70,7 @@ func checkUnavailable(t *testing.T, call string, err, wantErr error) {
 	}
 }
 
-// eventually repeats fn until it succeeds, for at most a minute. Retries are needed because, after a failure, a store's
-// circuit breaker permits only one call per second, the probe.
+// eventually repeats fn until it succeeds, for at most a minute.
 func eventually(t *testing.T, subject string, fn func() error) {
 	t.Helper()
 	err := errors.New("not called")
@@ -103,8 +101,7 @@ func checkStored(t *testing.T, s *redis.Store, want int64) {
 	}
 }
 
-// waitForError calls fn until the error is wantErr, and returns this error. On a busy machine, the first error may be a
-// timeout instead.
+// waitForError calls fn until the error is wantErr. On a busy machine, the first error may be a timeout.
 func waitForError(t *testing.T, subject string, wantErr error, fn func() error) (err error) {
 	t.Helper()
 	eventually(t, subject, func() error {
@@ -117,9 +114,8 @@ func waitForError(t *testing.T, subject string, wantErr error, fn func() error) 
 	return err
 }
 
-// checkBreakerOpens tests calls to a server that does not respond. The first three look-ups and the first write must
-// time out. Then the circuit breaker must open, so that later calls fail without waiting. The breaker permits no probe,
-// because the store's clock stands still.
+// checkBreakerOpens calls a server that does not respond. After three look-ups and a write have timed out, later calls
+// must fail without waiting. The store's clock stands still, so the breaker permits no probe.
 func checkBreakerOpens(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
@@ -332,8 +328,7 @@ func TestFullServerRefusesOnlyWrites(t *testing.T) {
 	}
 }
 
-// If a key has the wrong type, a retry does not help, so the error must be redis.ErrCorrupt and not
-// session.ErrUnavailable.
+// A retry does not help against a key of the wrong type.
 func TestWrongKeyTypeReturnsErrCorrupt(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())

@@ -127,8 +127,7 @@ func TestRatedOpenSessionsReturnsFeedbackInOrder(t *testing.T) {
 	checkPage("after data loss", "0:"+strconv.Itoa(1<<50), 9, "0: f, 3: i")
 }
 
-// Parked feedback is feedback on sessions that are not stored yet. PurgeParked deletes old parked feedback only for the
-// tenants in a list. If a tenant is missing from this list, the next call of Park must add the tenant.
+// PurgeParked deletes old parked feedback only for the tenants in a list. Park must add a missing tenant to the list.
 func TestParkAddsMissingTenantToPurgeList(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"a parked entry": nil, "an entry above the limit": session.ErrParkingFull} {

@@ -23,8 +23,7 @@ func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redi
 
 func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// An opt-out mark says how many turns and items of a session have opted out. The store must keep the mark with the
-// largest numbers, regardless of the order in which marks are written.
+// An opt-out mark counts a session's opted-out turns and items. The store keeps the mark with the largest numbers.
 func TestOptOutMarksAreShared(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
@@ -174,8 +173,7 @@ func TestAnswerIsReturnedUntilDeleted(t *testing.T) {
 	check("for a forgotten session", 1, "answer", "")
 }
 
-// A bank.Consultation counts how often a lesson has matched. If a batch of consultations is written twice, the store
-// must count it once.
+// A bank.Consultation counts the matches of a lesson. The store must count a repeated batch once.
 func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()
@@ -209,8 +207,7 @@ func TestConsultationBatchIsCountedOnce(t *testing.T) {
 	}
 }
 
-// A replica reads a tenant's data again only if the tenant's position has changed. Repeated feedback and a refused
-// settlement must not change the position.
+// A replica reads a tenant's data again only if the tenant's position has changed.
 func TestPositionChangesOnlyWithTenantData(t *testing.T) {
 	one, other, _ := openReplicas(t)
 	ctx := t.Context()

@@ -213,7 +213,7 @@ func TestLeaseExpiresByTheServersClock(t *testing.T) {
 		t.Error(err)
 	}
 	if acquire(one, "one", time.Hour) {
-		t.Error("AcquireLease by the first owner after ReleaseLease = true, want false, because the second owner has the lease")
+		t.Error("AcquireLease by the first owner after ReleaseLease = true, want false")
 	}
 }
 

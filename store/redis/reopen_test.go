@@ -10,8 +10,7 @@ import (
 	"precept/store/storetest"
 )
 
-// An earlier release closed some sessions without settling them, that is, without adding them to the counters. Readmit
-// must make these sessions due again.
+// An earlier release closed some sessions without adding them to the counters. Readmit must make them due again.
 func TestReadmitReopensUnsettledSessions(t *testing.T) {
 	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	s := openWithShards(t, server.URL(), 1)

@@ -53,7 +53,7 @@ func TestWalkUsesLimitedMemory(t *testing.T) { //nolint:paralleltest // the test
 		}
 	}
 	if all := int64(tenants * samples * bytes); peak > all/2 {
-		t.Errorf("heap during the walk: got %d MiB, want at most half the size of all samples (%d MiB)", peak>>20, all>>20)
+		t.Errorf("heap = %d MiB, want at most half of %d MiB", peak>>20, all>>20)
 	} else {
 		t.Logf("heap during the walk: %d MiB; size of all samples: %d MiB", peak>>20, all>>20)
 	}

@@ -64,7 +64,7 @@ func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
 		cancel()
 		if x.db.queryInt("SELECT 1") != 0 {
-			t.Error("a query after the end of the context returned a row, want none")
+			t.Error("a query after the end of the context returned a row")
 		}
 	})
 	if !errors.Is(err, context.Canceled) {
@@ -77,8 +77,7 @@ func TestEndedContextRollsBackTheTransaction(t *testing.T) {
 	}
 }
 
-// When the disk is full, update makes a checkpoint and tries the transaction again. The second attempt succeeds, and
-// the totals must count the transaction once.
+// On a full disk, update makes a checkpoint and tries the transaction again.
 func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -144,8 +143,7 @@ func TestValuesRoundTrip(t *testing.T) {
 	})
 }
 
-// Scanning a missing row leaves the variable unchanged. For a missing row, queryBlob returns nil, but for an empty blob
-// it returns an empty slice.
+// For a missing row, queryBlob returns nil. For an empty blob, queryBlob returns an empty slice.
 func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	t.Parallel()
 	s := openStore(t, filepath.Join(t.TempDir(), "precept.db"))

@@ -53,8 +53,7 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// fillGeneration sets the size of the newest generation (a group of echoes that the store deletes together), so that
-// the generation is full after the next batch.
+// fillGeneration makes the newest generation (echoes that are deleted together) almost full.
 func fillGeneration(s *Store) { s.newestGen.size = maxGenerationSize }
 
 func countEchoes(t *testing.T, s *Store, where string, args ...any) int64 {

@@ -163,8 +163,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 	}
 }
 
-// The owner "first" acquires the lease while its clock is a day ahead. This lease must not block other owners for a
-// day.
+// The clock of the owner "first" is a day ahead. The lease must not block other owners for a day.
 func TestLeaseFromTheFutureIsIgnored(t *testing.T) {
 	s, now := open(t, sqlite.Options{}), benchStart()
 	for _, tc := range []struct {
