@@ -73,8 +73,7 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	}
 }
 
-// The learner fits the priors again after a number of rewards. A reward that the learner reads only when the session
-// closes must also count toward this number.
+// The learner fits the priors again after a number of rewards, including those that it reads only at close.
 func TestRewardReadAtCloseCountsTowardRefit(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -13,8 +13,7 @@ import (
 	"precept/store"
 )
 
-// toolTurn returns the exchange for turn n of a session. The exchange contains the result of the previous tool call,
-// and then a new call or, in the last turn, a text reply.
+// toolTurn returns turn n: the result of the previous tool call, and a new call or, in the last turn, a text.
 func toolTurn(name string, n, last int, at time.Time, judged bool) *sample.Exchange {
 	x := newExchange(tenantA, name, n, at)
 	text := strings.Repeat("The build of the shed prints a line such as this one. ", 18) // about 1 KB
@@ -54,9 +53,8 @@ func BenchmarkClose(b *testing.B) {
 	}
 }
 
-// benchClose measures closing sessions with the given number of turns. If judged is true, each exchange is stored
-// together with the judgements of its tool results. If cached is true, the cache keeps the exchanges until the session
-// closes.
+// benchClose measures closing sessions. The flag judged stores the exchanges with judgements of their tool results, and
+// cached keeps the exchanges in the cache.
 func benchClose(b *testing.B, turns int, judged, cached bool) {
 	b.Helper()
 	const sessions = 400

@@ -18,8 +18,7 @@ import (
 	"precept/store"
 )
 
-// A session closes at a fixed age, even if it has a reward earlier. Otherwise sessions with early rewards would be
-// counted before the others.
+// A session with an early reward does not close earlier.
 func TestSessionClosesAtFixedAge(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -50,9 +49,7 @@ func TestSessionClosesAtFixedAge(t *testing.T) {
 	assertEqual(t, "closed sessions in the metrics after a second pass", f.Learner.Metrics.Closed.Load(), 2)
 }
 
-// Two sessions have start times in the future, because the clock was set back after they began. The session that seems
-// to start two days from now closes at once, and the session that seems to start ten minutes from now closes at the
-// closing age.
+// The clock was set back, so two sessions seem to start in two days and in ten minutes. Only the first closes at once.
 func TestSessionFromFastClockCloses(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -71,7 +68,7 @@ func TestSessionFromFastClockCloses(t *testing.T) {
 	assertEqual(t, "version of the settled state of the session that started ten minutes ahead, at the closing age", f.settledState(near).Version, 1)
 }
 
-// In this test, this replica's clock is a day ahead of the other replicas' clocks.
+// This replica's clock is a day ahead of the other replicas' clocks.
 func TestClockAheadClosesNoSessionEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) {
@@ -87,8 +84,7 @@ func TestClockAheadClosesNoSessionEarly(t *testing.T) {
 	assertEqual(t, "version of the settled state a day later", f.settledState(id).Version, 1)
 }
 
-// In this test, this replica's clock is two days behind the other replicas' clocks, so the other replicas' sessions
-// seem to start in the future.
+// This replica's clock is two days behind, so the other replicas' sessions seem to start in the future.
 func TestClockBehindClosesNoSessionEarly(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, func(o *options) {
@@ -181,8 +177,7 @@ func TestFailedCloseIsRetriedAfterMoreTraffic(t *testing.T) {
 	}
 }
 
-// Late feedback must lead to the same counters as early feedback, except for the two counters that tell rewards at
-// close from rewards after close.
+// Only the two counters that tell rewards at close from rewards after close may differ.
 func TestLateFeedbackCorrectsCounters(t *testing.T) {
 	t.Parallel()
 	user := func(id string, minute int, y float64) feedback.Entry { return userScore(id, minute, y) }
@@ -332,7 +327,7 @@ func TestCloseIsRetriedAfterAnyStepFails(t *testing.T) {
 	}
 }
 
-// The learner must close a session even if its row is damaged, because otherwise the session would stay due forever.
+// Otherwise the session would stay due forever.
 func TestSessionWithDamagedRowClosesUncounted(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -380,8 +375,7 @@ func TestCloseIntervalIsBounded(t *testing.T) {
 	}
 }
 
-// Another replica closes the session before this replica. When this replica later corrects the reward, it must use the
-// assignment that the other replica has stored.
+// Another replica closes the session first. This replica must correct the reward with the stored assignment.
 func TestCloseKeepsOtherReplicasSettlement(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

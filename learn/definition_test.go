@@ -12,8 +12,7 @@ import (
 	"precept/store/storetest"
 )
 
-// Each reward definition has its own counters. Late feedback on a session changes the counters of the definition under
-// which the session was closed.
+// Late feedback changes the counters of the definition under which the session was closed.
 func TestChangedRewardDefinitionStartsNewCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -105,7 +104,7 @@ func TestDefaultDefinitionIsNotStoredInCounterScope(t *testing.T) {
 	}
 	for _, d := range list {
 		if d.Key.Scope != "" && d.Key.Scope != string(lookTwice.Arm) && d.Key.Scope != "x:coder" {
-			t.Errorf("scope of a counter: got %q, want the scope of the tenant, the arm or the category, without a definition", d.Key.Scope)
+			t.Errorf("scope = %q, want a scope without a definition", d.Key.Scope)
 		}
 	}
 }

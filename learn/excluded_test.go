@@ -14,8 +14,8 @@ import (
 	"precept/store/storetest"
 )
 
-// addExcludedAndOtherSessions adds five excluded sessions, a session of a run, and three sessions in the experiment.
-// The excluded session "older" has no reason, as if an older release had stored it.
+// addExcludedAndOtherSessions adds five excluded sessions, a session of a run, and three others. The excluded session
+// "older" has no reason, as from an older release.
 func (f *fixture) addExcludedAndOtherSessions() {
 	for name, reason := range map[string]trial.ExclusionReason{
 		"late-1": trial.ExcludedLate, "late-2": trial.ExcludedLate, "twin": trial.ExcludedTwin, "keys": trial.ExcludedKeys, "older": "",

@@ -20,8 +20,7 @@ import (
 	"precept/store"
 )
 
-// panickingStep makes a step panic. If exchange is set, the step panics only for this exchange, and otherwise only for
-// one session.
+// panickingStep makes a step panic for one exchange or, without an exchange, for one session.
 type panickingStep struct {
 	step     label.Step
 	id       session.ID
@@ -53,7 +52,7 @@ func (f *fixture) startWorkers() (stop func()) {
 	}
 }
 
-// waitFor waits until ok returns true. After a minute, waitFor fails the test, and name says for what it waited.
+// waitFor waits up to a minute for ok.
 func waitFor(t *testing.T, name string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
@@ -314,8 +313,7 @@ func TestPanickingSessionIsTriedThreeTimes(t *testing.T) {
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
-// ForgetSession must wait while the learner closes the session. Otherwise the close could write samples for the session
-// after the session is deleted.
+// Otherwise the close could write samples of a deleted session.
 func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -337,7 +335,7 @@ func TestForgetDuringCloseLeavesNoSamples(t *testing.T) {
 		}()
 		select {
 		case err := <-forgotten:
-			t.Errorf("ForgetSession returned during the close (error: %v), want it to wait until the close has ended", err)
+			t.Errorf("ForgetSession returned during the close, error %v", err)
 			forgotten <- err
 		case <-time.After(10 * learn.CorrectInterval):
 		}

@@ -57,7 +57,7 @@ type backend interface {
 	learn.Backend
 }
 
-// faultyBackend records the calls to a backend, and makes calls fail when a test asks for it.
+// faultyBackend records the calls to a backend, and fails calls on demand.
 type faultyBackend struct {
 	backend
 	mu           sync.Mutex
@@ -202,7 +202,7 @@ func (f *faultyBackend) PutPriors(ctx context.Context, tenant string, from int64
 	return f.backend.PutPriors(ctx, tenant, from, data)
 }
 
-// fixture is a learner with a store. No goroutine of the two runs by itself, and the test calls each step.
+// fixture is a learner with a store. The test calls each step.
 type fixture struct {
 	*store.Store
 	*learn.Learner
@@ -221,7 +221,7 @@ type options struct {
 	Reward feedback.Definition
 }
 
-// newFixture opens a store and a learner in a new directory. If change is not nil, change edits the options first.
+// newFixture opens a store and a learner in a new directory. A nil change keeps the default options.
 func newFixture(t testing.TB, change func(o *options)) *fixture {
 	t.Helper()
 	clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
@@ -348,7 +348,7 @@ func (f *fixture) offer(name string, turns ...int) {
 	}
 }
 
-// drain stops the recorder and the learner. Before they end, they make the last writes and corrections.
+// drain stops the recorder and the learner after their last writes.
 func (f *fixture) drain() error {
 	ctx, cancel := context.WithCancel(f.ctx())
 	cancel()
@@ -448,7 +448,7 @@ func newAssignment(injected bool) trial.Assignment {
 	}
 }
 
-// newExchange returns the exchange of a turn. The exchange's id is derived from the session and the turn number.
+// newExchange returns a turn's exchange, with an id derived from the session and the turn number.
 func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	id := session.NamedID(tenant, session.NamespaceSession, name)
 	return &sample.Exchange{
@@ -459,7 +459,7 @@ func newExchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// userScore returns a user's feedback with the score y. The time of the feedback is 7:00 plus minute minutes.
+// userScore returns a user's score, posted at 07:minute.
 func userScore(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
@@ -481,7 +481,7 @@ func assertEqualList[T comparable](t testing.TB, name string, got, want []T) {
 	}
 }
 
-// sessionID returns the id of the session with the given name in tenantA.
+// sessionID returns the id of a session in tenantA.
 func sessionID(name string) session.ID {
 	return session.NamedID(tenantA, session.NamespaceSession, name)
 }

@@ -238,8 +238,7 @@ func TestLaterFeedbackRatesImportedSamples(t *testing.T) {
 	assertEqual(t, "counters", f.counters(tenantA), noCounters)
 }
 
-// An earlier release did not settle imported sessions. Feedback on such a session must change the labels of the
-// samples, but no counters.
+// An earlier release did not settle imported sessions, so feedback changes only the labels of the samples.
 func TestLaterFeedbackRatesOlderImportSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -22,8 +22,7 @@ func exchangeIDs(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// Turns after the close must get samples. The sample that was written at close must stay, and the reward and the
-// counters must not change.
+// The sample from the close, the reward and the counters must not change.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)
@@ -94,8 +93,7 @@ func TestSessionWithUnwrittenExchangeDoesNotClose(t *testing.T) {
 	assertEqual(t, "unsampled exchanges", f.unsampled(), 0)
 }
 
-// If the program crashes after writing an exchange and before writing the session's row, the session has an exchange
-// but no row.
+// A crash before the write of the row leaves an exchange without a row.
 func TestExchangeWithoutSessionRowGetsSample(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -33,8 +33,8 @@ func newOpenSessions(older int) (list openSessions) {
 	return list
 }
 
-// CountOpen reads only a limited number of open sessions, over all tenants. If another tenant has too many older
-// sessions, the result is only a lower bound.
+// CountOpen reads a limited number of open sessions over all tenants, so many older sessions make the result a lower
+// bound.
 func TestSmallTenantsOpenSessionsAreCounted(t *testing.T) {
 	for older, want := range map[int]int{0: 400, 2_100: 400, 19_900: 0} {
 		open, err := learn.CountOpen(t.Context(), newOpenSessions(older), "small", 24*time.Hour, time.Unix(1e9, 0))
@@ -43,7 +43,7 @@ func TestSmallTenantsOpenSessionsAreCounted(t *testing.T) {
 		}
 		wantLowerBound := older > 10_000
 		if open == nil || open.IsLowerBound != wantLowerBound || !wantLowerBound && open.Sessions != want {
-			t.Errorf("400 open sessions, and %d older ones of another tenant: got %+v, want %d sessions and IsLowerBound = %v", older, open, want, wantLowerBound)
+			t.Errorf("%d older sessions: got %+v, want %d, lower bound %v", older, open, want, wantLowerBound)
 		}
 	}
 	open, err := learn.CountOpen(t.Context(), newOpenSessions(30_000), "small", 24*time.Hour, time.Unix(1e9, 0))
@@ -51,10 +51,10 @@ func TestSmallTenantsOpenSessionsAreCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if open == nil {
-		t.Fatal("400 open sessions, and 30,000 older ones of another tenant: open = nil")
+		t.Fatal("30,000 older sessions: open = nil")
 	}
 	if !open.IsLowerBound {
-		t.Fatal("400 open sessions, and 30,000 older ones of another tenant: IsLowerBound = false, want true")
+		t.Fatal("30,000 older sessions: IsLowerBound = false, want true")
 	}
 	if open.Sessions != 0 {
 		t.Fatalf("400 open sessions, and 30,000 older ones of another tenant = %d, want 0", open.Sessions)
@@ -82,7 +82,7 @@ func TestRunIsNotCountedAsAnOpenSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	if open == nil {
-		t.Fatal("CountOpen with a run and two sessions: open = nil")
+		t.Fatal("a run and two sessions: open = nil")
 	}
 	if open.Sessions != 2 {
 		t.Errorf("CountOpen with a run and two sessions = %d, want 2", open.Sessions)

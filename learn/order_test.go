@@ -72,10 +72,10 @@ func TestCountersDoNotDependOnFeedbackOrder(t *testing.T) {
 		replayLog(f, shuffled, sessions, shuffledLog, rapid.IntRange(0, len(shuffledLog)).Draw(rt, "closing"))
 
 		if want, got := f.countersWithoutTiming(ordered), f.countersWithoutTiming(shuffled); got != want {
-			rt.Fatalf("stored counters after the shuffled log: got\n%s\nwant the same as after the ordered log:\n%s", got, want)
+			rt.Fatalf("stored counters of the shuffled log:\n%s\nwant those of the ordered log:\n%s", got, want)
 		}
 		if want, got := memoryState(f, ordered), memoryState(f, shuffled); got != want {
-			rt.Fatalf("counters in memory after the shuffled log: got\n%s\nwant the same as after the ordered log:\n%s", got, want)
+			rt.Fatalf("counters in memory of the shuffled log:\n%s\nwant those of the ordered log:\n%s", got, want)
 		}
 		if f := f.takeFailures(); len(f) > 0 {
 			rt.Fatalf("failures: got %v, want none", f)
