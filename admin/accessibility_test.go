@@ -233,10 +233,10 @@ func TestClearLinkAppearsOnlyWithFilter(t *testing.T) {
 		},
 	} {
 		if _, clearLink := readFilters(path); clearLink != "" {
-			t.Errorf("%s without a filter: got the link Clear to %q, want no such link", path, clearLink)
+			t.Errorf("%s without a filter: link Clear = %q, want none", path, clearLink)
 		}
 		if _, clearLink := readFilters(path + "?tenant=acme"); clearLink != "" {
-			t.Errorf("%s with only a tenant: got the link Clear to %q, want no such link", path, clearLink)
+			t.Errorf("%s with only a tenant: link Clear = %q, want none", path, clearLink)
 		}
 		for key, value := range filters {
 			fields, clearLink := readFilters(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))

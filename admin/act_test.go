@@ -101,6 +101,6 @@ func TestActionRequiresTokenAndCSRF(t *testing.T) {
 		t.Error("GET /api/lessons/a/retire: got status 200, want an error status")
 	}
 	if lessonService.lastCall != "" {
-		t.Errorf("after the refused requests: got call %q of the lesson service, want no call", lessonService.lastCall)
+		t.Errorf("lesson service call = %q, want none", lessonService.lastCall)
 	}
 }

@@ -122,6 +122,6 @@ func TestAdviceFromToolOutputStaysQuarantined(t *testing.T) {
 		}
 	}
 	if lessons < len(all)/2 {
-		t.Errorf("attacks that became lessons: got %d of %d, want at least half, because otherwise this test proves little", lessons, len(all))
+		t.Errorf("attacks that became lessons = %d of %d, want at least half", lessons, len(all))
 	}
 }

@@ -135,9 +135,9 @@ func TestRunResumesAfterKillAtAnyStep(t *testing.T) {
 				}
 				if killed > 2 && killed < steps { // the killed run still has the claim on the tenant
 					if sum := f.runDistiller(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 {
-						t.Errorf("second run before the claim of the run killed at step %d ends: Busy = %q, want 1 item", killed, sum.Busy)
+						t.Errorf("second run after a kill at step %d: Busy = %q, want 1 item", killed, sum.Busy)
 					} else if sum.Read != 0 {
-						t.Errorf("second run before the claim of the run killed at step %d ends: Read = %d, want 0", killed, sum.Read)
+						t.Errorf("second run after a kill at step %d: Read = %d, want 0", killed, sum.Read)
 					}
 				}
 				f.now = f.now.Add(3 * time.Minute)

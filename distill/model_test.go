@@ -515,9 +515,9 @@ func TestJudgeFailureStopsOnlyOneTenant(t *testing.T) {
 		f.addTenantSession(tenant, tenant, nil, user("A task of "+tenant))
 	}
 	if sum, _, err = runJudge(t, f, s); err == nil {
-		t.Error("run with a new failure after old failures for two tenants: error = nil, want an error")
+		t.Error("run with a new failure: error = nil, want an error")
 	} else if sum.Judged != 2 {
-		t.Errorf("run with a new failure after old failures for two tenants: Judged = %d, want 2", sum.Judged)
+		t.Errorf("run with a new failure: Judged = %d, want 2", sum.Judged)
 	}
 
 	f = newFixture(t)

@@ -81,7 +81,7 @@ func TestConversationAboveLimitKeepsBlock(t *testing.T) {
 							t.Fatalf("turn %d (%d bytes): the upstream got %d lesson blocks, want 1", n, len(sent), strings.Count(got, "- [one]"))
 						}
 						if unclosed := strings.TrimSuffix(got, "]}"); !strings.HasPrefix(unclosed, before) {
-							t.Fatalf("turn %d: the upstream got\n%.600s\nwant it to begin with the previous turn's body:\n%.600s", n, unclosed, before)
+							t.Fatalf("turn %d: body:\n%.600s\nwant prefix:\n%.600s", n, unclosed, before)
 						} else {
 							before = unclosed
 						}

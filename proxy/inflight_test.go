@@ -58,7 +58,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 	}
 	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // with a known, then an unknown length
 		if got := sendBody(body); got != long {
-			t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(long))
+			t.Errorf("above limits.inspect_total_bytes: body = %d bytes, want the original %d", len(got), len(long))
 		}
 	}
 	if n := f.counter("uninspected", "busy"); n != 2 {
@@ -70,7 +70,7 @@ func TestBodiesAboveTotalLimitAreForwardedUnchanged(t *testing.T) {
 		t.Errorf("request body bytes in memory after all requests = %d, want 0", n)
 	}
 	if got := sendBody(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
-		t.Error("request after all other bodies were released: the upstream got no lesson, want one")
+		t.Error("no lesson after all other bodies were released")
 	}
 	all.Wait()
 }
@@ -100,10 +100,10 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 		}
 	}
 	if got := sendBody(above); got != above {
-		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(above))
+		t.Errorf("above limits.inspect_bytes: body = %d bytes, want the original %d", len(got), len(above))
 	}
 	if got := sendBody(below); got != below {
-		t.Errorf("body above limits.inspect_total_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(below))
+		t.Errorf("above limits.inspect_total_bytes: body = %d bytes, want the original %d", len(got), len(below))
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
 		if n := f.counter("uninspected", reason); n != want {
@@ -116,7 +116,7 @@ func TestUncompressedSizeCountsTowardTotalLimit(t *testing.T) {
 		t.Errorf("request body bytes in memory after all requests = %d, want 0", n)
 	}
 	if got := sendBody(above); got != above {
-		t.Errorf("body above limits.inspect_bytes: the upstream got %d bytes, want the client's %d bytes", len(got), len(above))
+		t.Errorf("above limits.inspect_bytes: body = %d bytes, want the original %d", len(got), len(above))
 	}
 	all.Wait()
 	if n := f.counter("uninspected", "size"); n != 1 {

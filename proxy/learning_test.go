@@ -120,7 +120,7 @@ func TestTwentyTurnsExtendPreviousMessages(t *testing.T) {
 				}
 				list := messagesJSON(t, up.lastRequest(t).body)
 				if !strings.HasPrefix(list, previous) {
-					t.Fatalf("turn %d: upstream messages\n%s\nwant them to begin with the previous turn's messages\n%s", turn, list, previous)
+					t.Fatalf("turn %d: messages:\n%s\nwant prefix:\n%s", turn, list, previous)
 				}
 				previous = list
 				result := fmt.Sprintf("line %d", turn)
@@ -169,7 +169,7 @@ func TestEqualFirstRequestsStartTwoSessions(t *testing.T) {
 	}
 	res, _ := f.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if s := res.Header.Get("Precept-Session"); strings.ContainsAny(s, "\r\n\x00") || len(s) > 256 {
-		t.Errorf("session name with control characters = %q, want at most 256 bytes without control characters", s)
+		t.Errorf("session name = %q, want at most 256 plain bytes", s)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestRejectedInjectionIsRetriedWithOriginalBody(t *testing.T) {
 	}
 	f.chat(t, header, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"ok"},{"role":"user","content":"alpha again"}]}`)
 	if n := up.requestCount(); n != 3 {
-		t.Errorf("the upstream got %d requests, want 3, because nothing more may be injected into the session", n)
+		t.Errorf("requests = %d, want 3", n)
 	}
 }
 

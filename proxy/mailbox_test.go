@@ -36,7 +36,7 @@ func TestSlowLookupsLoseNoAnswer(t *testing.T) {
 	answers.slow = false
 	box.collect(t.Context())
 	if got := box.ses.Record.Mailbox.Answers; len(got) != 1 {
-		t.Errorf("answers after %d lookups that timed out and one that did not = %q, want 1 answer", maxLooks+4, got)
+		t.Errorf("answers after %d timed-out lookups = %q, want 1", maxLooks+4, got)
 	}
 }
 

@@ -225,7 +225,7 @@ func TestMetricsHaveTokenUsageAndExemplars(t *testing.T) {
 		t.Errorf("precept_upstream_tokens_total = %v, want 10", n)
 	}
 	if len(got["precept_upstream_tokens_total"]) != 4 {
-		t.Errorf(`precept_upstream_tokens_total["precept_upstream_tokens_total"] = %+v, want 4 items`, got["precept_upstream_tokens_total"])
+		t.Errorf(`precept_upstream_tokens_total = %+v, want 4 items`, got["precept_upstream_tokens_total"])
 	}
 	for name, want := range map[string]uint64{"gen_ai_client_operation_duration_seconds": 2, "gen_ai_client_token_usage": 4} {
 		var n uint64

@@ -217,7 +217,7 @@ func (r *replayer) checkTurn(t *testing.T, i int, rec *recordedRequest, session,
 		list = normalizedList(t, []byte(sent))
 	}
 	if rec.Kind == "main" && !strings.HasPrefix(list, r.previous) {
-		t.Errorf("request %d: list at the upstream:\n%s\nwant it to begin with the previous list:\n%s", i, list, r.previous)
+		t.Errorf("request %d: list:\n%s\nwant prefix:\n%s", i, list, r.previous)
 	}
 	r.previous = list
 	lessons, loops := 1, 0

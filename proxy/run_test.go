@@ -262,7 +262,7 @@ func TestHostileRunNameIdentifiesOneRun(t *testing.T) {
 		}
 		unit := waitForUnit(t, f, session.RunID("default", tc.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
-			t.Errorf("run name %.40q: stored name = %q, want at most %d bytes without control characters", tc.name, unit.Identity.Name, session.MaxName)
+			t.Errorf("run name %.40q: stored name = %q, want at most %d plain bytes", tc.name, unit.Identity.Name, session.MaxName)
 		}
 		body, _ := json.Marshal(obj{"run_id": tc.name, "type": "approval"})
 		if strings.Contains(tc.name, "\xff") {
@@ -303,7 +303,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	firstSession := send("a", "", first)
 	fail = false
 	if other := send("b", "", first); other == firstSession {
-		t.Errorf("retry in a different run: got the first run's session %s, want a new one", other)
+		t.Errorf("retry in a different run: session = %s as in the first run", other)
 	}
 	if second := send("a", "", first); second != firstSession {
 		t.Errorf("retry in the same run: got session %s, want %s", second, firstSession)
@@ -321,7 +321,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 		t.Errorf("conversation continued in the same run: got session %s, want %s", continued, firstSession)
 	}
 	if elsewhere := send("c", "", next); elsewhere == firstSession {
-		t.Errorf("conversation continued in a different run: got the first run's session %s, want a new one", elsewhere)
+		t.Errorf("different run: session = %s as in the first run", elsewhere)
 	}
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }

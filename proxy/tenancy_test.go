@@ -107,7 +107,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	secondAgent.addCall(firstCallID(t, f.chat(t, secondKey, secondAgent.body())), "make x", failure)
 	secondResponse, _ := f.send(t, "POST", chatPath, secondKey, secondAgent.body())
 	if strings.Contains(string(up.lastRequest(t).body), "[LOOP DETECTED]") {
-		t.Error("a loop of the first key causes a warning for another key, want none")
+		t.Error("a loop of the first key caused a warning for another key")
 	}
 	if res.Header.Get("Precept-Request-Id") == secondResponse.Header.Get("Precept-Request-Id") {
 		t.Errorf("two requests have the same id %s", secondResponse.Header.Get("Precept-Request-Id"))

@@ -194,7 +194,7 @@ func TestBlocksKeepPositionsInTrajectory(t *testing.T) {
 		}
 		withoutTail, _, _ := strings.Cut(got, `\n\nRespond with`)
 		if !strings.HasPrefix(got, previous) {
-			t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the previous step's text:\n%s", i, got, previous)
+			t.Errorf("step %d: message:\n%s\nwant prefix:\n%s", i, got, previous)
 		}
 		previous, session = withoutTail, s.session
 		for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
@@ -246,7 +246,7 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 				}
 				withoutReminder, _, _ := strings.Cut(got, `\n (reminder`)
 				if i > 1 && !strings.HasPrefix(got, before) {
-					t.Errorf("step %d: message at the upstream:\n%s\nwant it to begin with the previous step's text:\n%s", i, got, before)
+					t.Errorf("step %d: message:\n%s\nwant prefix:\n%s", i, got, before)
 				}
 				session, before = s.session, strings.TrimSuffix(withoutReminder, `","role":"user"}`)
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {

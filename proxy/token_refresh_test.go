@@ -124,17 +124,17 @@ func TestAnswerTextIdentifiesSession(t *testing.T) {
 	}
 	opaque := sessionFor("one", "Why does the parser fail?")
 	if sessionFor("two", "Why does the parser fail?", answerText, "Thanks.") == opaque {
-		t.Error("a request with a different key continues the session, want a new one")
+		t.Error("a different key continued the session")
 	}
 	if sessionFor("one", "Why does the parser fail?", answerText, "Thanks.") != opaque {
-		t.Error("the next request with the same key starts a new session, want the existing one")
+		t.Error("the same key started a new session")
 	}
 	signed := sessionFor(jwt("i", "s", 1), "Why does the lexer fail?")
 	if sessionFor(jwt("i", "other", 2), "Why does the lexer fail?", answerText, "Thanks.") == signed {
-		t.Error("a request with a token of a different subject continues the session, want a new one")
+		t.Error("a different subject continued the session")
 	}
 	if sessionFor(jwt("i", "s", 2), "Why does the lexer fail?", answerText, "Thanks.") != signed {
-		t.Error("the next request with a refreshed token of the same subject starts a new session, want the existing one")
+		t.Error("a refreshed token started a new session")
 	}
 }
 

@@ -266,7 +266,7 @@ func TestRefusedRequestIsRetriedWithoutLessons(t *testing.T) {
 				a.addUserMessage("alpha again")
 				a.sendNext(t, f, h)
 				if n := up.requestCount(); n != 3 {
-					t.Errorf("the upstream got %d requests, want 3, because nothing more may be injected into the session", n)
+					t.Errorf("requests = %d, want 3", n)
 				}
 				always.Store(true)
 				body := newAPIAgent(api, "do alpha").body()

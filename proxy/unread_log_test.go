@@ -18,12 +18,12 @@ func TestUnsupportedRequestsAreLoggedHourly(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
 	if len(lines) != 2 {
-		t.Fatalf("log after a request per minute for 70 minutes = %q, want 2 items", lines)
+		t.Fatalf("log = %q, want 2 items", lines)
 	}
 	if !strings.Contains(lines[0], "path=/v1beta/models/gemini:generateContent count=1") {
-		t.Errorf(`log after a request per minute for 70 minutes: lines[0] = %q, want substring "path=/v1beta/models/gemini:generateContent count=1"`, lines[0])
+		t.Errorf(`log: lines[0] = %q, want substring "path=/v1beta/models/gemini:generateContent count=1"`, lines[0])
 	}
 	if !strings.Contains(lines[1], "count=61") {
-		t.Errorf(`log after a request per minute for 70 minutes: lines[1] = %q, want substring "count=61"`, lines[1])
+		t.Errorf(`log: lines[1] = %q, want substring "count=61"`, lines[1])
 	}
 }

@@ -95,7 +95,7 @@ func TestFeedbackOnAmbiguousCommitIsRefused(t *testing.T) {
 	}
 	f.sendCommandTurns(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a shorter hash of session b's commit
 	if got := f.postScore(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(got.Sessions, []string{"c", "b"}) {
-		t.Errorf("commit with different hash lengths in two sessions: got %+v, want sessions c and b", got)
+		t.Errorf("commit: got %+v, want sessions c and b", got)
 	}
 }
 
