@@ -70,7 +70,11 @@ func suggestedFlag(c *cobra.Command, err error) string {
 	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 	name := flagErr.GetSpecifiedName()
 	near := spell.Suggest(name, names)
-	if near == "" {
+	switch {
+	case near != "":
+	case name == "format" && slices.Contains(names, "json"):
+		near = "json"
+	default:
 		near = configs.FlagName(configs.NearestKey(name)) // the flag is the key's path with dashes
 	}
 	if slices.Contains(names, near) {
