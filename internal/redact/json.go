@@ -87,12 +87,22 @@ func trimGap(gap []byte) []byte {
 
 func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
 	const minLen = 6 // a@b.io has this length; a value with a key may be shorter
-	if end-start < minLen && class == noClass {
+	s := w.src[start:end]
+	if class == noClass && (len(s) < minLen || isShortWord(s)) {
 		return
 	}
-	if out, found := r.text(w.src[start:end], class); found {
+	if out, found := r.text(s, class); found {
 		w.replace(start, end, out, false)
 	}
+}
+
+// maxShortWord is less than the length of a vendor's key without digits, even if the key is cut off.
+const maxShortWord = 12
+
+// isShortWord reports whether s is one word, with only letters and underscores, and at most maxShortWord bytes. Such a
+// word matches no kind. Most keys in JSON are short words.
+func isShortWord(s []byte) bool {
+	return len(s) <= maxShortWord && !slices.ContainsFunc(s, func(c byte) bool { return !isLetter(c) && c != '_' })
 }
 
 // redactNumbers redacts integers with at least seven digits in src[from:to], the text between two strings.

@@ -116,6 +116,18 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 	}
 }
 
+// JSON does not scan short words, so no vendor's key may be one.
+func TestShortWordsMatchNoKind(t *testing.T) {
+	for _, row := range kindTable() {
+		for _, p := range row.prefixes {
+			word := (p.text + strings.Repeat("aBcDeFgH", 2))[:maxShortWord]
+			if got := New(true).Text(word); isShortWord([]byte(word)) && got != word {
+				t.Errorf("Text(%q) = %q, want the short word unchanged", word, got)
+			}
+		}
+	}
+}
+
 // docsTable returns a table with secrets and then personal data, with each kind's first example.
 func docsTable() string {
 	var b strings.Builder
