@@ -77,8 +77,7 @@ func TestWaitsForTheJudgeAreReported(t *testing.T) {
 	}
 }
 
-// If a server says how long to wait (Retry-After), the client waits that long, but at most five minutes. After a
-// permanent error, the client does not retry.
+// The client waits for Retry-After, but at most five minutes. It does not retry after a permanent error.
 func TestJudgeRequestIsRetriedAfterTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, tc := range map[string]struct {

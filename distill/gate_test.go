@@ -15,8 +15,7 @@ type callerSession struct {
 	events []event
 }
 
-// gateState proposes the draft once for each session. It returns the state of the lesson, and if the lesson waits for
-// approval, the reason. If the draft was refused, it returns "refused" and the refusals.
+// gateState proposes the draft once for each session. It returns the lesson's state and the reason, or "refused".
 func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson.State, string) {
 	t.Helper()
 	f := newFixture(t)
@@ -100,8 +99,7 @@ func TestCallerWithDifferentAdviceDoesNotStartTrial(t *testing.T) {
 	}
 }
 
-// In each session, the agent or the user gives the advice before any tool output mentions the subject. The advice
-// therefore does not come from a tool, and a trial starts.
+// The agent or the user gives the advice before any tool output mentions the subject.
 func TestHonestAdviceStartsTrial(t *testing.T) {
 	for _, tc := range []struct {
 		title, advice string

@@ -14,8 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByText is a judge with one judgement for each key. It returns the judgement whose key is the text of a message
-// in the session.
+// judgeByText is a judge that maps the text of a message to a judgement.
 type judgeByText map[string]distill.Judgement
 
 func (judgeByText) Name() string { return "by text" }
@@ -35,8 +34,7 @@ func newDraft(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank is a bank that calls beforeStep with the name of each write. If beforeStep returns an error, the write
-// fails with the error.
+// crashingBank is a bank that calls beforeStep before each write, and fails with its error.
 type crashingBank struct {
 	distill.Bank
 	beforeStep func(step string) error

@@ -17,8 +17,7 @@ import (
 	"precept/internal/session"
 )
 
-// memoryStore is a store in memory. Each method first calls beforeStep with the name of the step. If beforeStep returns
-// an error, the method fails with the error.
+// memoryStore is a store in memory. Each method first calls beforeStep, and fails with its error.
 type memoryStore struct {
 	beforeStep func(step string) error
 

@@ -21,8 +21,7 @@ import (
 	"precept/internal/sample"
 )
 
-// scriptedJudge is a fake judge server that records the requests. The function answer returns the reply to the request
-// with number n.
+// scriptedJudge is a judge server that records the requests. The function answer returns the n-th reply.
 type scriptedJudge struct {
 	mu       sync.Mutex
 	requests []judgeRequest
@@ -111,14 +110,12 @@ func runJudge(t *testing.T, f *fixture, s *scriptedJudge, change ...func(*distil
 	return sum, waits, err
 }
 
-// storeSessionWithBlock stores a session in which precept inserted a block into the system prompt and into the
-// messages.
+// storeSessionWithBlock stores a session with a block in the system prompt and in the messages.
 func storeSessionWithBlock(f *fixture) {
 	f.addSession("one", event{message: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
-// For one session, the judge gets three requests. They ask for opinions on the session's lessons, for the outcome, and
-// for new lessons, in this order.
+// The requests ask for opinions on the session's lessons, for the outcome, and for new lessons.
 func TestJudgeRequestsAreStructuredAndExcludeBlocks(t *testing.T) {
 	f := newFixture(t)
 	writeLesson(t, f, "old-advice")
@@ -224,8 +221,7 @@ func TestUnspecificErrorPatternsAreDropped(t *testing.T) {
 	}
 }
 
-// The judge's server refuses every request that sets a temperature. It also refuses one session, because the session is
-// too long.
+// The judge's server refuses a temperature, and one session as too long.
 func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	f := newFixture(t)
 	for i := range 6 {
@@ -420,8 +416,8 @@ func TestNextRunContinuesAfterBudget(t *testing.T) {
 	}
 }
 
-// For each session, the judge returns two drafts. If the outcome is unresolved, the distiller keeps one draft. If the
-// task was impossible or the judge skipped the session, it keeps none.
+// The judge returns two drafts. With the outcome unresolved, the distiller keeps one. With an impossible task or a
+// skipped session, the distiller keeps none.
 func TestOutcomeLimitsLessonCount(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
@@ -634,8 +630,7 @@ func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	}
 }
 
-// The client does not follow a redirect from the judge, because the redirect could send sessions to a server that is
-// not configured.
+// A redirect could send sessions to a server that is not configured.
 func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 	var reached atomic.Int64
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))

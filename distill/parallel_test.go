@@ -10,8 +10,7 @@ import (
 	"precept/distill"
 )
 
-// The parallel run has up to four requests without an answer at a time, and receives the answers in a different order.
-// The result must still equal the result of a sequential run.
+// The parallel run has up to four open requests, and receives the answers in a different order.
 func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		f := newFixture(t)
@@ -70,8 +69,7 @@ func TestParallelRunEqualsSequentialRun(t *testing.T) {
 	checkEqual(t, "the parallel run's summary", four, one)
 }
 
-// When the budget is spent, the run sends no more requests, but uses the answers to the open requests. After a status
-// 401, the run ends with an error.
+// When the budget is spent, the run still uses the answers to open requests.
 func TestParallelRunStopsAtBudgetOr401(t *testing.T) {
 	f := newFixture(t)
 	for i := range 20 {

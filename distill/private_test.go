@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// draftReasons returns for each advice the reason why a draft with this advice is refused, or "" if the draft is
-// accepted. The sessions contain the names of people.
+// draftReasons returns for each advice the reason of its refusal, or "". The sessions contain the names of people.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	f := newFixture(t)

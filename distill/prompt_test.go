@@ -7,8 +7,7 @@ import (
 	"precept/distill"
 )
 
-// sessionInPrompt stores a session with the events, and returns the part of the first prompt for the judge that
-// describes this session.
+// sessionInPrompt stores a session and returns its description in the judge's first prompt.
 func sessionInPrompt(t *testing.T, events ...event) string {
 	t.Helper()
 	f := newFixture(t)

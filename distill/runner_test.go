@@ -199,8 +199,7 @@ func (j *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (
 	return distill.Judgement{}, nil
 }
 
-// At the start of a turn, the store gets the session's row, and after the reply, the exchange. A run that reads the
-// store in between must not mark the turn as read.
+// The store gets the session's row at the start of a turn, and the exchange after the reply. The run is in between.
 func TestRunReadsExchangeStoredAfterRow(t *testing.T) {
 	for name, closed := range map[string]bool{"open session": false, "continued after the close": true} {
 		t.Run(name, func(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"precept/distill"
 )
 
-// newNonsenseJudge returns a judge that gives unusable answers about sessions with the word nonsense. The counter
-// unusable has the number of requests about these sessions, and usable the number of all other requests.
+// newNonsenseJudge returns a judge that gives unusable answers about sessions with the word nonsense. The counters
+// unusable and usable count its requests.
 func newNonsenseJudge() (s *scriptedJudge, unusable, usable *int) {
 	unusable, usable = new(int), new(int)
 	valid := validJudge("success", goodLesson)

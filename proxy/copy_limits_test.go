@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// sendTurns sends four requests without a session name, each with the call in the previous reply. It returns the number
-// of sessions and the last request at the upstream.
+// sendTurns sends four requests without a session name, each with the call in the previous reply.
 func sendTurns(t *testing.T, f *fixture, up *upstream, callID func(reply []byte) string) (sessions int, last string) {
 	t.Helper()
 	a := newAgent("alpha: Write the parser of invoices.")

@@ -13,8 +13,7 @@ import (
 	"time"
 )
 
-// silentRelay forwards connections. It drops all data on the first silentUntil connections, like a firewall that has
-// lost the connection state.
+// silentRelay drops all data on the first silentUntil connections, like a firewall that has lost its state.
 type silentRelay struct {
 	net.Listener
 	target      string

@@ -61,8 +61,7 @@ func TestEachTurnExtendsPreviousMessages(t *testing.T) {
 	}
 }
 
-// checkTwelveTurns sends twelve turns, and restarts the proxy twice. The messages at the upstream must begin with the
-// previous turn's messages.
+// checkTwelveTurns sends twelve turns and restarts the proxy twice. Each turn must extend the previous one.
 func checkTwelveTurns(t *testing.T, a *apiAgent, named bool) {
 	t.Helper()
 	up := newUpstream(t, newModel(t))
@@ -152,8 +151,7 @@ func TestEachAPIStreamIsForwardedAndStored(t *testing.T) {
 	}
 }
 
-// A delta request contains only new items, because the provider keeps the history. precept therefore detects loops from
-// the calls in earlier replies.
+// A delta request contains only new items, so precept detects loops from the calls in earlier replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, newModel(t))
 	f := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())

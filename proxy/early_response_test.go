@@ -223,8 +223,7 @@ func (p *pipeListener) Accept() (net.Conn, error) {
 func (p *pipeListener) Close() error   { close(p.dialled); return nil }
 func (p *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
 
-// The upstream answers while the body exceeds limits.body_bytes. If two goroutines access the response headers, the
-// race detector fails the test.
+// The race detector fails the test if two goroutines access the response headers.
 func TestEarlyResponseToLongBodyHasNoRace(t *testing.T) {
 	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
 	u := newRawUpstream(t, false, func(_ int, c net.Conn, _ *http.Request) bool {

@@ -130,8 +130,7 @@ func injectAll() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }
 
-// newFixture starts a proxy with a store in dir, or in a new directory if dir is "". flags override the default
-// settings.
+// newFixture starts a proxy with a store in dir, or in a new directory if dir is "".
 func newFixture(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map[string]string) *fixture {
 	t.Helper()
 	if dir == "" {
