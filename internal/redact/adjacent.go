@@ -92,7 +92,11 @@ func (m *matcher) constantArgument(i int) hit {
 	}
 	start := m.runStart(i, maxName, nameByte)
 	name, p := s[start:i], skipMarks(s, i+1)
+	name = name[bytes.LastIndexByte(name, '.')+1:] // Context.SECURITY_CREDENTIALS
 	class := classifyWord(name)
+	if class == secretClass && bytes.HasSuffix(name, []byte("_CREDENTIALS")) {
+		class = passwordClass
+	}
 	if !isQuote(byteAt(s, p)) || slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '_') < 0 || !class.isSecret() || class == headerClass {
 		return hit{}
 	}

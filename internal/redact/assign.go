@@ -177,9 +177,9 @@ func (m *matcher) assigns(start, i int, name []byte) bool {
 		}
 		return start > 0 && m.text[start-1] == '<'
 	case '(':
-		return isSecretSetter(name)
+		return isSecretSetter(name) || isWalletConstructor(name)
 	}
-	return true
+	return !startsFold(name, len(name)-len("wallet"), "wallet") // an address
 }
 
 func precedesKey(before []byte) bool {
@@ -264,6 +264,11 @@ func skipMarks(s []byte, p int) int {
 	return p
 }
 
+// isWalletConstructor reports whether name is a function that takes an Ethereum private key, such as ethers.Wallet.
+func isWalletConstructor(name []byte) bool {
+	return bytes.HasSuffix(name, []byte("Wallet")) || string(name) == "privateKeyToAccount"
+}
+
 func isSecretSetter(name []byte) bool {
 	call := name[bytes.LastIndexByte(name, '.')+1:]
 	return string(name) == "PASSWORD" || startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
@@ -332,6 +337,9 @@ func (m *matcher) bareValue(p int, class keyClass, vc valueContext) hit {
 		}
 	}
 	if c := byteAt(s, end); c == '(' || c == '[' { // a call or an index, not a value
+		if word := bracketWordEnd(s, p, end); class == passwordClass && word > 0 {
+			return m.checkValue(p, word, class, vc)
+		}
 		return hit{}
 	}
 	for end > p && end-p < maxValue && (s[end-1] == '.' || s[end-1] == ':') {
@@ -342,27 +350,43 @@ func (m *matcher) bareValue(p int, class keyClass, vc valueContext) hit {
 
 // passwordWord returns the end of a password with punctuation inside, such as Kx9vq&Lm42, or 0. The password begins at
 // p, and the punctuation is at end. If no digit precedes the punctuation, or an = follows, the punctuation separates
-// items instead.
+// items instead. In prose, a digit may also follow an &.
 func (m *matcher) passwordWord(p, end int) int {
 	const minBase, maxLen = 4, 64
 	s := m.text
 	if bytes.IndexByte(s[m.runStart(p, maxLen, wordByte):p], '?') >= 0 { // a URL query
 		return 0
 	}
-	if end-p < minBase || strings.IndexByte("&),;|[]{}", byteAt(s, end)) < 0 || !hasDigit(s[p:end]) || !isMixed(s[p:end]) {
+	inProse := p > 0 && s[p-1] == ' '
+	if end-p < minBase || strings.IndexByte("&),;|[]{}", byteAt(s, end)) < 0 || !isMixed(s[p:end]) || !hasDigit(s[p:end]) && !(inProse && s[end] == '&') {
 		return 0
 	}
 	word := end + 1
 	for word < len(s) && word-p < maxLen && (isAlnum(s[word]) || strings.IndexByte(strongSymbols, s[word]) >= 0) {
 		word++
 	}
-	if word == end+1 || !isAlnum(s[end+1]) || word < len(s) && s[word] > ' ' && strings.IndexByte(".,;:!?)", s[word]) < 0 {
+	if word == end+1 || !isAlnum(s[end+1]) || !hasDigit(s[p:word]) || word < len(s) && s[word] > ' ' && strings.IndexByte(".,;:!?)", s[word]) < 0 {
 		return 0
 	}
 	if after := byteAt(s, word+1); word < len(s) && s[word] > ' ' && after > ' ' { // further punctuation inside the word
 		return 0
 	}
 	return word
+}
+
+// bracketWordEnd returns the end of a password with a word in brackets, such as p1neapple(Radio), or 0. The password
+// begins at p, and the bracket is at open. In a call, the name before the bracket has its digits at the end, or the
+// argument begins with a small letter.
+func bracketWordEnd(s []byte, p, open int) int {
+	const minBase = 4
+	base, end := s[p:open], classRunEnd(s, open+1, alnumByte)
+	if s[open] != '(' || p == 0 || s[p-1] != ' ' || len(base) < minBase || !hasInnerDigit(base) || classRunEnd(base, 0, alnumByte) < len(base) || isTechnicalTerm(base) {
+		return 0
+	}
+	if end == open+1 || isLower(s[open+1]) || byteAt(s, end) != ')' || strings.IndexByte(" .,;!?\r\n\x00", byteAt(s, end+1)) < 0 || byteAt(s, end+1) == ' ' && !isAlnum(byteAt(s, end+2)) {
+		return 0
+	}
+	return end + 1
 }
 
 // connectionValue matches a password with a space, comma or braces in a connection string, as in "Password=two

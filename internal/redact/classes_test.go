@@ -1,6 +1,11 @@
 package redact_test
 
-import "testing"
+import (
+	"strings"
+	"testing"
+
+	"precept/internal/redact"
+)
 
 const (
 	uuidText = "3f2b8c1d-9a4e-4c7b-8d6f-0e1a2b3c4d5e"
@@ -92,4 +97,47 @@ func TestDescriptiveTableIsKept(t *testing.T) {
 func TestNetworksAreKept(t *testing.T) {
 	assertKept(t, "pods: 10.244.0.0/16", "net 203.0.113.64/26", "0.0.0.0/0", "198.51.100.0/24,")
 	assertRedacted(t, "ip", "10.244.0.9/16", "203.0.113.64/32", "203.0.113.64/25", "http://203.0.113.64/24h", "198.51.100.0")
+}
+
+func TestPasswordWithPunctuationInProseIsRedacted(t *testing.T) {
+	t.Parallel()
+	assertMarked(t, "secret", "the password is <Lachs&Minze83> since Monday", "log in as qa, password: <k0libri(Mond)>. Then", "it opens with the password <rT8mQwLzXcVb> only", "mit dem Passwort <Ginkgo4711x> anmelden",
+		"[smtp]\nuser = bob\npassword = <;Linde8=Ahorn>\ntls = on\n", "net use * \\\\srv\\data <Teapot.9b/7> /user:bob", "net use X: \\\\fs\\share2b /user:bob",
+		"password is foo&bar=1", "{ user, password: h4sh(Salt) }", "password: sha256(Salt).", "with the password policy and the password manager", "with the password field2 and more", "with the password sha256-hashed")
+}
+
+func TestPasswordAfterForeignLinkWithColonIsRedacted(t *testing.T) {
+	t.Parallel()
+	assertMarked(t, "secret", "Le mot de passe du wifi est : <Canard-58!>", "La contraseña de la red es: <Pato58Azul>", "A senha do painel é: <pato.58azul>", "La password del server è: <Anatra58!x>", "Het wachtwoord van de router is: <Eend58geel>",
+		"Das Kennwort für den Drucker lautet: <Ente58gelb>", "Das Passwort für den Drucker ist : <Ente58gelb>", "le mot de passe est : obligatoire", "la contraseña es: obligatoria")
+}
+
+func TestPasswordAfterQualifiedConstantIsRedacted(t *testing.T) {
+	t.Parallel()
+	assertMarked(t, "secret", `env.put(Context.SECURITY_CREDENTIALS, "<Pf3rd!Stall>")`, `p.put(Config.DB_PASSWORD, "<Teapot.9b>")`, `f(Mode.SEND_CREDENTIALS, "same-origin")`)
+}
+
+func TestCapitalsBelowPasswordInTableAreRedacted(t *testing.T) {
+	t.Parallel()
+	assertMarked(t, "secret", "| host | password |\n|---|---|\n| a | QWRTZUIP |\n")
+	assertRedacted(t, "secret", "| host | password |\n|---|---|\n| a | Teapot.9b |\n| b | QWRTZUIP |\n")
+	if out := redact.New(true).Text("| host | password |\n|---|---|\n| a | Teapot.9b |\n| b | QWRTZUIP |\n| c | DISABLED |\n"); strings.Contains(out, "QWRTZUIP") || !strings.Contains(out, "DISABLED") {
+		t.Errorf("Text = %q, want QWRTZUIP redacted, and DISABLED kept", out)
+	}
+	assertKept(t, "'PASSWORD',\n'AVAILABLE',\n'BACKGROUND',\n")
+}
+
+func TestNationalPhoneNumberAfterLabelIsRedacted(t *testing.T) {
+	t.Parallel()
+	assertMarked(t, "phone", "ruf mich mal an: <0176 5550142>", `"callback": "<079 555 01 42>"`, "Bureau: <+33 (0)1 70 55 01 42>", "<+41 (0)44 555 01 42>", "chiamare lo <06 5550 1423> interno 3", "Bel ons op <020-5550142> (keuze 1)", "Reception: <020 7946 0958> ext. 4",
+		"звоните <8 921 555-01-42> вечером", "<8 921 555-01-42>", "numer telefonu: <22 555 01 42>", "erreichbar unter <0176 5550142>", "+1 2 3 4 5 6 7 8 9", "8 800 55-01-42", "office open 01.02.2026 12:30", "unter 0001 0002 0003", "12 555 01 42 items", "numer zamówienia: 22 555 01 42")
+}
+
+func TestKeyOfFurtherVendorIsRedacted(t *testing.T) {
+	t.Parallel()
+	const hex32, key64 = "4f1c9e07b2a85d36e0f7a1c4928b3d65", "0x4f1c9e07b2a85d36e0f7a1c4928b3d654f1c9e07b2a85d36e0f7a1c4928b3d6a"
+	assertMarked(t, "secret", `{"routing_key": "<`+hex32+`>"}`, "routing_key=orders.eu.created2", "routing_key="+uuidText, "https://eth-sepolia.g.alchemy.com/v2/<"+randomText(32)+">", "wss://mainnet.infura.io/ws/v3/<"+hex32+">",
+		"https://mainnet.infura.io/v3/YOUR_INFURA_PROJECT_ID", "ASANA_PAT=<1/1200000000000042:"+hex32+">", `accounts: ["<`+key64+`>"]`, `new ethers.Wallet("<`+key64+`>")`, `accounts: ["`+key64[:42]+`"]`, "wallet: "+key64, "pat: "+randomText(32))
+	assertMarked(t, "url_credentials", "java -jar jenkins-cli.jar -auth <bot:11"+hex32+"> build x", "tool -auth ldap://host:389 -auth none")
+	assertMarked(t, "authorization", "Authorization: Bearer <1/1200000000000042:"+hex32+">")
 }

@@ -76,6 +76,9 @@ func (m *matcher) passwordFlag(i int) hit {
 		return m.value(skipMarks(m.text, p), passwordClass, valueContext{allowDots: true})
 	}
 	end := classRunEnd(m.text[:min(len(m.text), i+maxBlanks)], i+1, tokenByte)
+	if string(m.text[i+1:end]) == "auth" && byteAt(m.text, end) == ' ' { // Jenkins
+		return m.userPassword(skipMarks(m.text, end))
+	}
 	if class := classifyWord(m.text[i+1 : end]); class.isSecret() && byteAt(m.text, end) == ' ' { // -storepass
 		return m.value(skipMarks(m.text, end), class, valueContext{allowDots: true})
 	}
@@ -197,6 +200,9 @@ func (m *matcher) windowsPassword(i int) hit {
 	case startsFold(s, after, "p:") && has("freerdp"):
 		return m.value(skipMarks(s, after+len("p:")), passwordClass, valueContext{allowDots: true})
 	case startsFold(s, after, "user:") && has("net use "):
+		if h := m.shareWord(i); h.kind != noKind {
+			return h
+		}
 		name := runEnd(s, after, maxValue, wordByte)
 		if byteAt(s, name) == ' ' && byteAt(s, name+1) != '/' {
 			return m.value(skipMarks(s, name), passwordClass, valueContext{allowDots: true})
@@ -210,6 +216,23 @@ func (m *matcher) windowsPassword(i int) hit {
 		}
 	}
 	return hit{}
+}
+
+// shareWord matches the password between the share and the slash at i: net use Z: \\fs\x PASSWORD /user:NAME. The
+// share may have lost its backslashes, because \f is also an escape.
+func (m *matcher) shareWord(i int) hit {
+	end := i - 1
+	start := m.runStart(end, maxValue, wordByte)
+	command := bytes.ToLower(m.command(start))
+	words := bytes.Fields(command[bytes.Index(command, []byte("net use "))+len("net use "):])
+	minWords := 1
+	if len(words) > 0 && (words[0][len(words[0])-1] == ':' || words[0][0] == '*') { // a device
+		minWords = 2
+	}
+	if start == end || len(words) < minWords || m.text[start] == '/' || bytes.IndexByte(m.text[start:end], '\\') >= 0 {
+		return hit{}
+	}
+	return m.checkValue(start, end, passwordClass, valueContext{allowDots: true})
 }
 
 // accountPassword matches the password in rabbitmqctl add_user NAME PASSWORD, rabbitmqctl change_password NAME PASSWORD

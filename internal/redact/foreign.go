@@ -3,6 +3,7 @@ package redact
 import (
 	"bytes"
 	"slices"
+	"strings"
 )
 
 // This file finds words for "password", "token" and "phone" in languages other than English.
@@ -79,13 +80,18 @@ func (m *matcher) foreignLink(i int) hit {
 	s := m.text
 	for _, l := range linkWordsAt[s[i]] {
 		start := i - l.anchor
-		if start < m.lastEnd || !startsWith(s, start, l.link) {
+		word := strings.TrimRight(l.link, " ")
+		p := start + len(word)
+		if start < m.lastEnd || !startsWith(s, start, word) || len(word) < len(l.link) && byteAt(s, p) != ' ' && byteAt(s, p) != ':' {
 			continue
+		}
+		if p = skipMarks(s, p); len(word) < len(l.link) && byteAt(s, p) == ':' { // le mot de passe est : ...
+			p = skipMarks(s, p+1)
 		}
 		before := bytes.TrimRight(s[m.lastEnd:start], " ")
 		for _, name := range l.names {
 			if bytes.HasSuffix(before, []byte(name.end)) || hasPurpose(before, name.end) {
-				return m.valueAfterLink(skipMarks(s, start+len(l.link)), name.class)
+				return m.valueAfterLink(p, name.class)
 			}
 		}
 	}
@@ -96,7 +102,7 @@ func (m *matcher) foreignLink(i int) hit {
 //
 //nolint:gochecknoglobals // read only
 var prepositions = []string{
-	"de", "del", "della", "dello", "di", "do", "da", "dos", "du", "des", "der", "für", "von", "vom", "zum", "zur", "pour", "para", "per", "al", "au",
+	"de", "del", "della", "dello", "di", "do", "da", "dos", "du", "des", "der", "für", "von", "vom", "zum", "zur", "pour", "para", "per", "al", "au", "van", "voor",
 }
 
 func hasPurpose(text []byte, name string) bool {
@@ -141,7 +147,7 @@ func (m *matcher) isForeignPhoneLabel(start int) bool {
 		return false
 	}
 	before := m.text[from:start]
-	for _, word := range [...]string{"电话", "電話", "拨打", "致电", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "連絡先", "☎", "📞", "📱", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
+	for _, word := range [...]string{"电话", "電話", "拨打", "致电", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "連絡先", "☎", "📞", "📱", "елефон", "звон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
 		if bytes.Contains(before, []byte(word)) {
 			return true
 		}

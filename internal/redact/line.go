@@ -64,7 +64,7 @@ func (m *matcher) lineValue(p int, mayEndAtBlank, allowDots bool) hit {
 		}
 	}
 	for i, c := range v { // cut before a form's next parameter, or the next command
-		if c == '&' || c == ';' {
+		if (c == '&' || c == ';') && (i > 0 || !hasDigit(v)) {
 			if word := runEnd(v, i+1, maxBlanks, nameByte); byteAt(v, word) == '=' && isAlnum(v[word-1]) || byteAt(v, i+1) == c {
 				v = v[:i]
 				break

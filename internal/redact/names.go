@@ -15,9 +15,11 @@ const (
 	bareKeyClass           // the name "key"; values also need both cases and digits
 	awsClass
 	azureClass
-	basicClass  // user:password in base64
-	seedClass   // a crypto wallet's seed words
-	headerClass // such as Authorization; some words in the value may be credentials
+	basicClass      // user:password in base64
+	seedClass       // a crypto wallet's seed words
+	walletClass     // an Ethereum private key; other values of such names are addresses
+	routingKeyClass // a PagerDuty key; a message broker's routing keys are not secret
+	headerClass     // such as Authorization; some words in the value may be credentials
 	phoneClass
 	ssnClass
 	orderClass // an order number, not a card number
@@ -139,8 +141,10 @@ var nameEndings = func() (t endings) {
 		names string // the first matching row decides; = means that the whole name must match
 	}{
 		{noClass, "=pass bypass compass"},
+		{routingKeyClass, "routingkey"},
+		{walletClass, "=accounts wallet privatekeytoaccount"},
 		{noClass, "publickey publickeytoken pubkey primarykey foreignkey partitionkey cachekey sortkey rowkey objectkey s3key idempotencykey translationkey"},
-		{noClass, "hotkey monkey turkey donkey whiskey jockey hockey i18nkey messagekey msgkey publishablekey sitekey hostkey hashkey rangekey routingkey"},
+		{noClass, "hotkey monkey turkey donkey whiskey jockey hockey i18nkey messagekey msgkey publishablekey sitekey hostkey hashkey rangekey"},
 		{noClass, "dedupkey uniquekey indexkey fieldkey propkey mapkey groupkey columnkey eventkey statekey querykey lookupkey filekey pathkey datakey shortcutkey"},
 		{passwordClass, "password passwd pwd pass passphrase passcode passwort senha contrasena wachtwoord motdepasse =passe psk requirepass masterauth =pw rootpw adminpw dbpw userpw kennwort =clave =heslo =parola =salasana =sifre passord kodeord adgangskode lozinka =senord =sandi =mdp"},
 		{passwordClass, "passwordprod passworddev passwordold passwordnew pswd passwrd"},
@@ -150,7 +154,7 @@ var nameEndings = func() (t endings) {
 		{headerClass, "authorization cookie"},
 		{secretClass, "credential credentials secret token =jeton apikey accesskey secretkey privatekey"},
 		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase signature"},
-		{secretClass, "=gitlabsession =jsessionid =phpsessid =aspnetsessionid tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds =bearer =totp tokens secrets apikeys accesskeys =secretid instrumentationkey licensekey integrationkey sonarlogin keyseed consumerkey bearertoken oauthbearer oauth2bearer githubpat gitlabpat azurepat adopat"},
+		{secretClass, "=gitlabsession =jsessionid =phpsessid =aspnetsessionid tokenprod tokendev secretprod secretdev apikeyprod apikeydev tokenstring tokenvalue secretvalue secretstring creds =bearer =totp tokens secrets apikeys accesskeys =secretid instrumentationkey licensekey integrationkey sonarlogin keyseed consumerkey bearertoken oauthbearer oauth2bearer githubpat gitlabpat azurepat adopat asanapat jirapat confluencepat bitbucketpat devopspat devopsextpat"},
 		{seedClass, "mnemonic seedphrase recoveryphrase secretphrase mnemonicphrase seedwords recoverywords =seed"},
 		{bareKeyClass, "=key"},
 		{keyNameClass, "key salt =encrypt"},

@@ -2,6 +2,7 @@ package redact
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 )
 
@@ -41,10 +42,8 @@ func (m *matcher) afterName(start, end int) int {
 	if bytes.HasPrefix(rest, []byte(" to ")) {
 		return end + len(" to ")
 	}
-	for _, link := range [...]string{" is: ", " is now ", " is set to ", " is ", " lautet: ", " lautet ", " ist: ", " ist "} {
-		if at := bytes.Index(rest, []byte(link)); at >= 0 && !bytes.ContainsAny(rest[:at], ".,") {
-			return end + at + len(link)
-		}
+	if value := afterLink(rest); value > 0 {
+		return end + value
 	}
 	if value := afterPurpose(s, end); value > 0 {
 		return value
@@ -71,11 +70,40 @@ func (m *matcher) afterName(start, end int) int {
 		case "with ", "and ", "using ", "use ":
 			return p
 		}
+		if low := bytes.ToLower(line); isGeneratedWord(s, p) && slices.ContainsFunc(linksBeforePassword, func(link string) bool { return bytes.HasSuffix(low, []byte(link)) }) {
+			return p
+		}
 	}
 	if alone || bytes.ContainsAny(s[start:end], "_.") || bytes.HasSuffix(s[start:end], []byte("requirepass")) || m.isNetrc(start) {
 		return p
 	}
 	return 0
+}
+
+// afterLink returns where the value after a word such as "is" begins in rest, the text after a name, or 0.
+func afterLink(rest []byte) int {
+	for _, link := range [...]string{" is: ", " is now ", " is set to ", " is ", " lautet: ", " lautet ", " ist: ", " ist "} {
+		if at := bytes.Index(rest, []byte(link)); at >= 0 && !bytes.ContainsAny(rest[:at], ".,") {
+			value := at + len(link)
+			if startsWith(rest, value, ": ") {
+				value += len(": ")
+			}
+			return value
+		}
+	}
+	return 0
+}
+
+// linksBeforePassword lists words before "password" that make the word after "password" its value.
+//
+//nolint:gochecknoglobals // read only
+var linksBeforePassword = []string{"with the ", "with this ", "with my ", "using the ", "use the ", "mit ", "mit dem ", "met ", "met het ", "con la ", "con "}
+
+// isGeneratedWord reports whether the word at p mixes letters and digits, as few words in prose do.
+func isGeneratedWord(s []byte, p int) bool {
+	const minLen, maxLen = 8, 64
+	word := bytes.TrimRight(s[p:runEnd(s, p, maxLen, wordByte)], ".,;:!?)")
+	return len(word) >= minLen && isMixed(word) && hasDigit(word) && isAlnum(word[0]) && !bytes.ContainsAny(word, "/=(:<_.")
 }
 
 // typedValueStart returns where the text that a script types into a field begins, or 0:

@@ -54,12 +54,12 @@ func isInternational(g *groups, k, n int) bool {
 		return n >= 10
 	}
 	single := 0
-	for _, size := range g.sizes[1:k] {
-		if size == 1 {
+	for j, size := range g.sizes[1:k] {
+		if size == 1 && !(g.separators[j+1] == '(' && j+2 < k && g.separators[j+2] == '(') {
 			single++
 		}
 	}
-	if single > 1 { // +33 6 12 34 56 78 and +44 (0)20 ... have one single digit; a list of digits has more
+	if single > 1 { // +33 6 12 34 56 78 and +33 (0)6 12 ... have one single digit outside brackets; a list of digits has more
 		return false
 	}
 	if k == 2 && (g.sizes[0] > 3 || g.commonSeparator(k) == '.') { // a time zone and a year; a decimal fraction
@@ -87,7 +87,7 @@ func (m *matcher) isNational(start int, g *groups, k, n int) bool {
 	if isNorthAmerican(g, k, n) && (g.commonSeparator(k) != ' ' || m.isIsolated(start, g.ends[k-1])) {
 		return true
 	}
-	if m.class == phoneClass || isBrazilian(g, k) && m.text[start] == '(' || isBritishMobile(g, k) || isTrunkNumber(g, k, n) && !m.isOrder(start) {
+	if m.class == phoneClass || isBrazilian(g, k) && m.text[start] == '(' || isBritishMobile(g, k) || isRussianMobile(g, k) || isTrunkNumber(g, k, n) && !m.isOrder(start) {
 		return true
 	}
 	if slices.Contains(g.separators[1:k], '/') && g.digits[0] != '0' { // a date, a fraction, a path
@@ -187,6 +187,11 @@ func isBritishMobile(g *groups, k int) bool {
 	return g.digits[0] == '0' && g.digits[1] == '7' && g.sizes[0] == 5 && g.separators[1] == ' ' && (k == 2 && g.sizes[1] == 6 || k == 3 && g.sizes[1] == 3 && g.sizes[2] == 3)
 }
 
+// isRussianMobile reports whether the groups have the form 8 9NN NNN-NN-NN.
+func isRussianMobile(g *groups, k int) bool {
+	return k == 5 && g.digits[0] == '8' && g.digits[1] == '9' && g.sizes[0] == 1 && g.sizes[1] == 3 && g.sizes[2] == 3 && g.sizes[3] == 2 && g.sizes[4] == 2 && g.separators[3] == '-' && g.separators[4] == '-'
+}
+
 // isAreaCode reports whether the North American Numbering Plan assigns the area code d. The plan assigns no code with 9
 // in the middle, no 37X, no 96X, and no X00 below 500.
 func isAreaCode(d []byte) bool {
@@ -218,7 +223,7 @@ func (m *matcher) isIsolated(start, end int) bool {
 // hasDateShape reports whether the groups have the sizes in a date, such as 2026-01-31 or 31.01.2026. An hour may
 // follow.
 func hasDateShape(g *groups, k int) bool {
-	if k == 3 && g.sizes[0] == 2 && g.sizes[1] == 2 && g.sizes[2] == 4 {
+	if (k == 3 || k > 3 && g.separators[1] != ' ' && g.separators[1] == g.separators[2]) && g.sizes[0] == 2 && g.sizes[1] == 2 && g.sizes[2] == 4 {
 		return true
 	}
 	return g.sizes[0] == 4 && g.sizes[1] == 2 && g.sizes[2] == 2 && (k == 3 || k > 3 && g.separators[1] == '-' && g.separators[2] == '-')

@@ -22,6 +22,7 @@ type openTable struct {
 	rowEnd           int // where the last INSERT row ends; brackets before rowEnd are part of a value
 	columns          [4]column
 	columnCount      int
+	hasPassword      bool // a row had a password
 }
 
 // maxRowBytes limits how many bytes of a heading, or of a line outside a table, are searched. Rows have no limit.
@@ -248,10 +249,21 @@ func (m *matcher) fieldValue(from, to int, class keyClass) hit {
 		to--
 	}
 	v := m.text[from:to]
-	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true, true) || isConstant(v)) {
+	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true, true) || isConstant(v)) && !(m.openTable.hasPassword && m.openTable.separator == '|' && isCapitalsPassword(v)) {
 		return hit{}
 	}
-	return m.checkValue(from, to, class, valueContext{quoted: true, hasQuotedName: true})
+	h := m.checkValue(from, to, class, valueContext{quoted: true, hasQuotedName: true})
+	m.openTable.hasPassword = m.openTable.hasPassword || class == passwordClass && h.kind != noKind
+	return h
+}
+
+// isCapitalsPassword reports whether v, below a password in a table, is a password in capitals and not a remark.
+func isCapitalsPassword(v []byte) bool {
+	const minLen = 6
+	if len(v) < minLen || bytes.ContainsFunc(v, func(r rune) bool { return r < 'A' || r > 'Z' }) {
+		return false
+	}
+	return !isDummy(v) && !isAnyOf(v, "unknown", "disabled", "enabled", "expired", "rotated", "changed", "unchanged", "missing", "pending", "default", "removed", "deleted", "locked", "revoked", "blocked", "inherited", "external", "prompt", "random", "generated", "rotate", "change", "expires")
 }
 
 // isConstant reports whether v is a constant's name, such as API_KEY_TTL.

@@ -66,6 +66,10 @@ var webhooks = []struct {
 	{"discord.com/api/webhooks/", secret},
 	{"discordapp.com/api/webhooks/", secret},
 	{"api.telegram.org/bot", secret},
+	{".g.alchemy.com/v2/", secret},
+	{".g.alchemy.com/nft/v3/", secret},
+	{".infura.io/v3/", secret},
+	{".infura.io/ws/v3/", secret},
 }
 
 func (m *matcher) webhook(start int) hit {
@@ -84,7 +88,7 @@ func (m *matcher) webhook(start int) hit {
 		for end < len(m.text) && (byteClass[m.text[end]]&tokenByte != 0 || m.text[end] == '/' || m.text[end] == ':' || m.text[end] == '@') {
 			end++
 		}
-		if n := end - p; n >= minKey || n >= minZapierKey && w.start == "hooks.zapier.com/hooks/catch/" {
+		if n := end - p; n >= minKey && hasDigit(m.text[p:end]) || n >= minZapierKey && w.start == "hooks.zapier.com/hooks/catch/" {
 			return hit{p, end, w.kind}
 		}
 	}

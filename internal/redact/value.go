@@ -35,6 +35,10 @@ func (m *matcher) checkValue(start, end int, class keyClass, vc valueContext) hi
 		ok = isUUID(v) && (m.isInQuery(start) || vc.afterEqualsSign && class == keyNameClass) || isScrambled(v) || random && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || hasBothCases(v) && hasDigit(v))
 	case seedClass:
 		ok = isSeedPhrase(v)
+	case walletClass:
+		ok = isEthereumKey(v)
+	case routingKeyClass:
+		ok = len(v) == 32 && classRunEnd(v, 0, alnumByte) == len(v) && isRandom(v)
 	case secretClass:
 		ok = isRandom(v) || isShortToken(v) || isUnpronounceable(v) || isBase32(v) || isScrambled(v) || isSequence(v) || isLongNumber(v) || vc.quoted && hasManySymbols(v)
 	default:
@@ -255,6 +259,12 @@ func isCacheKey(v []byte) bool {
 		words++
 	}
 	return words >= minWords
+}
+
+// isEthereumKey reports whether v is a private key for Ethereum: 64 hexadecimal digits after 0x.
+func isEthereumKey(v []byte) bool {
+	const length = 64
+	return len(v) == len("0x")+length && startsWith(v, 0, "0x") && classRunEnd(v, 2, hexByte) == len(v) && isRandom(v)
 }
 
 func isUUID(v []byte) bool {

@@ -5,7 +5,8 @@ import "strings"
 const versionWords = "version ver v release build rel upgrade section chapter rfc oid firmware driver number"
 
 const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr telefoonnummer mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
-	"cell celular cellulare cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf fon mob ligue appelez llámame llámanos chiamami durchwahl zentrale cel ext"
+	"cell celular cellulare cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf fon mob ligue appelez llámame llámanos chiamami durchwahl zentrale cel ext " +
+	"callback ruf rufen rufe anruf anrufen natel bel bellen mobiel appeler appelle rappeler joindre joignable llamar llame llamad llama chiamare chiama chiamate ligar liga telemóvel zadzwoń dzwoń telefonu telefonem komórka kom volejte mobilu mobilnr telefonnr puhelin"
 
 // Words that, before a number, show the number's kind.
 //
@@ -13,7 +14,7 @@ const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon tel
 var (
 	anyPhoneWords      = newWordList(phoneWords)
 	tenDigitPhoneWords = newWordList(phoneWords + " my")
-	contactWords       = newWordList("my our his her reach ring text me") // before a number that begins like a phone number
+	contactWords       = newWordList("my our his her reach ring text me reception switchboard desk office support helpline assistance assistenza assistance accueil empfang sekretariat büro unter erreichbar") // before a number that begins like a phone number
 	orderWords         = newWordList("order invoice transaction tracking ticket customer shipment booking reference ref receipt")
 	partWords          = newWordList("part p/n pn sku item model catalog catalogue serial product order invoice")
 	cardWords          = newWordList("card visa mastercard maestro amex pan")
