@@ -145,7 +145,7 @@ func (c *toolCall) searches() bool {
 }
 
 func isQueryKey(key string) bool {
-	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
+	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms", "address"}, strings.ToLower(key))
 }
 
 // haveSimilarQueries reports whether two searches share more than half of their words, or one search has all words of
@@ -190,15 +190,43 @@ func wordSet(query string) (set uint64) {
 // withoutQuery removes the search words from a short result that quotes them, such as "No page for 'x'".
 func (c *toolCall) withoutQuery(text string) string {
 	const maxQuoting, minQuery = 500, 3
-	if len(text) > maxQuoting || !c.searches() {
+	if !c.searches() {
 		return text
 	}
+	hasQuery := false
 	for i, k := range c.args.keys {
-		if isQueryKey(k) && len(c.args.vals[i].raw) >= minQuery {
-			text = strings.ReplaceAll(text, c.args.vals[i].text(), "")
+		if !isQueryKey(k) {
+			continue
+		}
+		hasQuery = true
+		if start := cutText(text, maxQuoting); len(c.args.vals[i].raw) >= minQuery {
+			text = strings.ReplaceAll(start, c.args.vals[i].text(), "") + text[len(start):]
 		}
 	}
+	if hasQuery && strings.Contains(text, "score") {
+		return withoutScores(text)
+	}
 	return text
+}
+
+// withoutScores removes the numbers after "score", as in "score=0.83", because each query gets other scores.
+func withoutScores(text string) string {
+	const label = "score"
+	var b strings.Builder
+	for {
+		i := strings.Index(text, label)
+		if i < 0 {
+			break
+		}
+		i += len(label)
+		b.WriteString(text[:i])
+		text = text[i:]
+		if rest := strings.TrimLeft(text, "\": ="); rest != text {
+			text = strings.TrimLeft(rest, "0123456789.")
+		}
+	}
+	b.WriteString(text)
+	return b.String()
 }
 
 func isWordSeparator(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }

@@ -11,9 +11,9 @@ import (
 // has a version byte, and then the newest steps in checkpointSize bytes each. The session record stores the checkpoint
 // between two requests.
 const (
-	checkpointVersion = 8
+	checkpointVersion = 9
 	checkpointSteps   = maxSteps
-	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, locationHash, identityWithoutBudget, queryWords, toolHash, messageHash
+	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 + 4 // identity, resultHash, code, batch, flags, locationHash, identityWithoutBudget, queryWords, toolHash, two message hashes
 )
 
 // flags returns pointers to the booleans that a checkpoint stores for a step, starting with the lowest bit. The caller
@@ -60,14 +60,14 @@ func writeCheckpoint(steps []*step) []byte {
 	for _, s := range steps {
 		var v Judgement
 		var identity, resultHash uint64
-		var withoutBudget, tool, message uint32
+		var withoutBudget, tool, message, withShortWords uint32
 		if s.isUser {
 			s.reportsChange()
 		} else {
 			v, identity, resultHash, withoutBudget, tool = s.judgement(), s.identity(), s.resultHash(), s.identityWithoutBudget(), s.toolHash()
 		}
 		if v.Outcome == Error {
-			message = s.messageHash()
+			message, withShortWords = s.messageHash(), s.failureFingerprint().messageWithShortWords
 		}
 		failed, skipped := v.Outcome == Error, v.Outcome == Pending || v.Outcome == Refusal
 		var flags uint16
@@ -86,6 +86,7 @@ func writeCheckpoint(steps []*step) []byte {
 		out = binary.LittleEndian.AppendUint64(out, s.memo.queryWords)
 		out = binary.LittleEndian.AppendUint32(out, tool)
 		out = binary.LittleEndian.AppendUint32(out, message)
+		out = binary.LittleEndian.AppendUint32(out, withShortWords)
 	}
 	return out
 }
@@ -108,7 +109,9 @@ func readCheckpoint(state []byte) []*step {
 				queryWords: binary.LittleEndian.Uint64(b[28:]),
 				traits:     callTraits{computed: true}, hasJudgement: true,
 				toolHash:    binary.LittleEndian.Uint32(b[36:]),
-				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), failureComputed: true}, // isVariation needs the words, which are unknown
+				fingerprint: &callFingerprint{ // isVariation needs the words, which are unknown
+					message: binary.LittleEndian.Uint32(b[40:]), messageWithShortWords: binary.LittleEndian.Uint32(b[44:]), failureComputed: true,
+				},
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

@@ -3,6 +3,7 @@ package detect
 import (
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -39,7 +40,7 @@ func hasSameFailures(steps func(int) *step) bool {
 		return false
 	}
 	return hasMatchingResults(steps, minCount, func(s *step) bool {
-		return s.judgement().Outcome == Error && s.messageHash() == newest.messageHash() && (!afterEdit || sameResult(s, newest))
+		return s.judgement().Outcome == Error && sameMessage(s, newest) && (!afterEdit || sameResult(s, newest))
 	})
 }
 
@@ -249,8 +250,7 @@ func (s *step) toolHash() uint32 {
 	return s.memo.toolHash
 }
 
-// messageHash returns a hash of the lines that describe a failure, without the words in the call's arguments. For a
-// test, lint or build, it returns a hash of the whole result.
+// messageHash returns a hash of the failure's message, or of the whole result of a test.
 func (s *step) messageHash() uint32 {
 	if f := s.failureFingerprint(); !f.compareResult {
 		return f.message
@@ -258,28 +258,43 @@ func (s *step) messageHash() uint32 {
 	return shortHash(s.resultHash())
 }
 
-// hashMessage returns a hash of the lines without the words in args, function words and long numbers. The order of the
-// lines does not matter.
-func (p *phrases) hashMessage(lines []string, args string) uint32 {
-	argWords := map[string]bool{}
-	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxMessageArgs)), isWordSeparator) {
-		argWords[word] = true
+// sameMessage reports whether two failures have the same message. The words of a call can be part of the message by
+// chance, so one of two ways to leave them out suffices.
+func sameMessage(a, b *step) bool {
+	if a.messageHash() == b.messageHash() {
+		return true
 	}
-	var d xxhash.Digest
+	x, y := a.failureFingerprint(), b.failureFingerprint()
+	return !x.compareResult && !y.compareResult && x.messageWithShortWords == y.messageWithShortWords
+}
+
+// hashMessage returns a hash of the different words in the lines, without the words in args, function words and long
+// numbers. isSeparator separates the words. Words in args below minArgWord bytes stay if they have no digit.
+func (p *phrases) hashMessage(lines []string, args string, isSeparator func(rune) bool, minArgWord int) uint32 {
+	argWords := map[string]bool{}
+	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(strings.ReplaceAll(args, `\n`, " "), maxMessageArgs)), isSeparator) {
+		if len(word) >= minArgWord || strings.ContainsAny(word, "0123456789") {
+			argWords[word] = true
+		}
+	}
+	seen := map[string]bool{}
 	sum := uint64(0)
 	buf := make([]byte, 0, 256)
 	for _, line := range lines {
-		d.Reset()
 		buf = p.appendStable(buf[:0], line)
-		for word := range strings.FieldsFuncSeq(strings.ToLower(string(buf)), isWordSeparator) {
-			if !argWords[word] && !slices.Contains(functionWords, word) && !isLongNumber(word) {
-				_, _ = d.WriteString(word)
-				_, _ = d.WriteString(" ")
+		for word := range strings.FieldsFuncSeq(strings.ToLower(string(buf)), isSeparator) {
+			word = strings.Trim(word, ".:")
+			if !seen[word] && !argWords[word] && !slices.Contains(functionWords, word) && !isLongNumber(word) {
+				sum += xxhash.Sum64String(word)
 			}
+			seen[word] = true
 		}
-		sum += d.Sum64()
 	}
 	return shortHash(sum)
+}
+
+func isMessageSeparator(r rune) bool {
+	return r < utf8.RuneSelf && strings.IndexByte(" \t\n\"'`\\{}[]()<>,;=|", byte(r)) >= 0
 }
 
 // functionWords are words that a message and the arguments share by chance.

@@ -184,6 +184,19 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		rows[i] = "\x1b[7m" + rows[i] + "\x1b[0m"
 		menuKeys = append(menuKeys, call("send_keys", `{"keys":["Down"]}`, strings.Join(rows, "\n")))
 	}
+	var imports, passages, measurements, clicks, droppedEdits []testStep
+	for i, line := range []string{"import os", "import os, re", "from os import listdir", "import os as o", "import os, sys"} {
+		imports = append(imports, call("python_interpreter", jsonArgs("code", line+"\nprint(1)"),
+			"Code execution failed at line '"+line+"' due to: InterpreterError: Import of os is not allowed. Authorized imports are: ['re', 'math']"))
+		query := []string{"bereavement of a trainee", "bereavement, trainee", "bereavement days", "funeral days", "days for a funeral"}[i]
+		score := fmt.Sprintf("score=0.82%d9", i)
+		passages = append(passages, call("retrieve", jsonArgs("query", query), "[1] source=handbook.pdf#p12 "+score+"\nEmployees accrue 2.5 days of annual leave for each month."))
+		measurements = append(measurements, call("evaluate", jsonArgs("epoch", strconv.Itoa(i)), "model bert-small on the held-out half of the data set\n"+score))
+		clicks = append(clicks, call("browser_click", `{"ref":"e19","element":"`+query+`"}`, "### Page state\n- button \"Place order\" [ref=e19]\n- link \"Imprint\" [ref=e21]\n- text: Review your order and confirm"))
+		droppedEdits = append(droppedEdits, call("edit_file", `{"target_file":"a.ts","instructions":"`+query+`","code_edit":"x"}`, "The apply model made no changes to the file."))
+	}
+	passages = append(passages, passages[0])
+	measurements = append(measurements, measurements...)[:6]
 	var withHeads []testStep
 	for i, command := range []string{"cmake -B build", "cmake -S . -B build", "cd build; cmake .. 2>&1 | tail", "cmake .. ; true", "rm -rf build && cmake -B build"} {
 		head := strings.Repeat("-- Looking for a header - found\n", i)
@@ -281,6 +294,11 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"the same error with other ids":          {bounces, true},
 		"keys that move a highlighted row":       {menuKeys, false},
 		"the same error with other articles":     {delegations, true},
+		"an import that is not allowed":          {imports, true},
+		"passages with other scores":             {passages, true},
+		"measurements with other scores":         {measurements, false},
+		"clicks with other descriptions":         {clicks, true},
+		"edits that the apply model drops":       {droppedEdits, true},
 		"an ended task, polled after a change":   {insertBeforeLast(polls[:5], bash("kubectl -n shop apply -f web.yaml", "configured")), false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -107,7 +107,9 @@ type callFingerprint struct {
 
 	failureComputed bool     // the failure and message fields are set
 	failure         []uint32 // lines about the failure; set by step.failureFingerprint
-	message         uint32   // set by step.failureFingerprint
+	message         uint32   // hash of the message without the words of the call; set by step.failureFingerprint
+	// messageWithShortWords is the same without the call's long words and whole paths.
+	messageWithShortWords uint32
 }
 
 // fingerprint returns the call's fingerprint. The fields failure and message may be unset.
@@ -155,7 +157,8 @@ func (s *step) failureFingerprint() *callFingerprint {
 		buf = call.phrases.appendStable(buf[:0], line)
 		f.failure = appendHash(f.failure, xxhash.Sum64(buf))
 	}
-	f.message = call.phrases.hashMessage(lines, s.call.result.args)
+	f.message = call.phrases.hashMessage(lines, s.call.result.args, isWordSeparator, 0)
+	f.messageWithShortWords = call.phrases.hashMessage(lines, s.call.result.args, isMessageSeparator, 3)
 	return f
 }
 
