@@ -108,7 +108,7 @@ func readCheckpoint(state []byte) []*step {
 				identityWithoutBudget: binary.LittleEndian.Uint32(b[24:]), hasIdentityWithoutBudget: true,
 				queryWords: binary.LittleEndian.Uint64(b[28:]),
 				traits:     callTraits{computed: true}, hasJudgement: true,
-				toolHash:    binary.LittleEndian.Uint32(b[36:]),
+				toolHash: binary.LittleEndian.Uint32(b[36:]),
 				fingerprint: &callFingerprint{ // isVariation needs the words, which are unknown
 					message: binary.LittleEndian.Uint32(b[40:]), messageWithShortWords: binary.LittleEndian.Uint32(b[44:]), failureComputed: true,
 				},
