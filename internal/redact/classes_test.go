@@ -73,18 +73,18 @@ func TestPhoneIsRedactedAfterForeignLabels(t *testing.T) {
 
 func TestCacheKeysAreKept(t *testing.T) {
 	const digest = "9b1d5f0c3a7e4826b0d4f8a2c6e1937d5b0f4a8c2e6d1937b5f0a4c8e2d6193a"
-	assertKept(t, "saved with key: macOS-pip-3.12-"+digest, "hit for key: setup-go-Linux-x64-go-1.22-"+digest, "restored key: v1-deps-"+digest[:40])
+	assertKept(t, "saved with key: macOS-pip-3.12-"+digest, "hit for key: setup-go-Linux-x64-go-1.22-"+digest, "restored key: v1-deps-"+digest[:40], "key: Linux-"+digest)
 	assertRedacted(t, "secret", "MAIL_KEY=app-"+digest, "MAIL_KEY=live-eu-"+digest[:32], "MAIL_KEY="+digest)
 }
 
 func TestFormTextUnderPasswordKeyIsKept(t *testing.T) {
-	assertKept(t, `{"password": "Mot de passe oublié ?"}`, `{"new_password": "Neues Kennwort"}`, `{"password": "Wachtwoord vergeten?"}`, `{"password": "Пароль"}`, `{"pwd":"请输入密码"}`, `{"password": "Bitte eingeben"}`, `{"password": "Really sure?"}`)
+	assertKept(t, `{"password": "Mot de passe oublié ?"}`, `{"new_password": "Neues Kennwort"}`, `{"password": "Wachtwoord vergeten?"}`, `{"password": "Пароль"}`, `{"pwd":"请输入密码"}`, `{"password": "Bitte eingeben"}`, `{"password": "Mindestens 8 Zeichen"}`, `{"password": "Really sure?"}`)
 	assertRedacted(t, "secret", `{"password": "center stage horse"}`, `{"password": "meinkennwort"}`, `{"password": "Blue Moon 77?"}`, `{"password": "teapot?"}`)
 }
 
 func TestTemplatesAreKept(t *testing.T) {
 	assertKept(t, "password: {{ .Values.cache.password | sha256sum }}", "pass: <%= config.password | md5hex1 %>", "pw: #{settings.db.password | enc64}", "secret: {{ randAlphaNum 32 | b64enc }}",
-		"mysql://user:pass@hostname:3306/db", "amqp://username:password@host/v", "user:password@tcp(host:port)/db")
+		"mysql://user:pass@hostname:3306/db", "redis://default:password@hostname:6379", "amqp://username:password@host/v", "user:password@tcp(host:port)/db")
 	assertRedacted(t, "secret", "{{ x }} | password | Teapot.9b |")
 	assertRedacted(t, "url_credentials", "amqp://user:password@rabbit1.corp:5672/", "mysql://bob:password@host/db", "bob:teapot9b@tcp(host:3306)/db")
 }

@@ -39,7 +39,7 @@ scan:
 // isAddressTemplate reports whether a user name and an address are the words for them, as in user:password@host:port.
 func isAddressTemplate(user, address []byte) bool {
 	host, _, _ := bytes.Cut(address, []byte(":"))
-	return isAnyOf(user, "user", "username", "user_name", "usr", "login", "name", "account", "myuser", "db_user", "dbuser") &&
+	return isAnyOf(user, "user", "username", "user_name", "usr", "login", "name", "account", "myuser", "db_user", "dbuser", "default", "root", "admin", "guest", "postgres") &&
 		isAnyOf(host, "host", "hostname", "server", "servername", "address", "addr", "ip", "db_host", "dbhost", "myhost", "broker", "endpoint", "domain")
 }
 
@@ -70,6 +70,8 @@ var webhooks = []struct {
 	{".g.alchemy.com/nft/v3/", secret},
 	{".infura.io/v3/", secret},
 	{".infura.io/ws/v3/", secret},
+	{".quiknode.pro/", secret},
+	{".blastapi.io/", secret},
 }
 
 func (m *matcher) webhook(start int) hit {

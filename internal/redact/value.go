@@ -31,7 +31,7 @@ func (m *matcher) checkValue(start, end int, class keyClass, vc valueContext) hi
 		ok = isBasicCredentials(v)
 	case keyNameClass, bareKeyClass:
 		v = bytes.TrimPrefix(v, []byte("base64:")) // Laravel's APP_KEY
-		random := (isRandom(v) || isSequence(v) || class == keyNameClass && isLongNumber(v)) && !isCacheKey(v)
+		random := (isRandom(v) || isSequence(v) || class == keyNameClass && isLongNumber(v)) && !isCacheKey(v, class)
 		ok = isUUID(v) && (m.isInQuery(start) || vc.afterEqualsSign && class == keyNameClass) || isScrambled(v) || random && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || hasBothCases(v) && hasDigit(v))
 	case seedClass:
 		ok = isSeedPhrase(v)
@@ -166,19 +166,24 @@ func isFormText(v []byte, spaces int) bool {
 	if endsInForeignPassword(v) && (v[0] >= 0x80 || spaces > 0) {
 		return true
 	}
-	if spaces == 0 || bytes.ContainsFunc(v, func(r rune) bool { return !unicode.IsLetter(r) && !strings.ContainsRune(" -'’.?!:…()¿¡*", r) }) {
+	if spaces == 0 || bytes.ContainsFunc(v, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune(" -'’.?!:…()¿¡*", r)
+	}) {
 		return false
 	}
-	if last := v[len(v)-1]; last == '?' || last == ':' || bytes.HasSuffix(v, []byte("…")) || bytes.HasSuffix(v, []byte("...")) {
-		return true
-	}
 	low := bytes.ToLower(v)
-	for _, word := range formWords {
-		if at := bytes.Index(low, []byte(word)); at == 0 || at > 0 && low[at-1] == ' ' {
-			return true
-		}
+	if hasDigit(v) {
+		return hasFormWord(low, lengthWords)
 	}
-	return false
+	last := v[len(v)-1]
+	return last == '?' || last == ':' || bytes.HasSuffix(v, []byte("…")) || bytes.HasSuffix(v, []byte("...")) || hasFormWord(low, formWords)
+}
+
+func hasFormWord(low []byte, words []string) bool {
+	return slices.ContainsFunc(words, func(word string) bool {
+		at := bytes.Index(low, []byte(word))
+		return at == 0 || at > 0 && low[at-1] == ' '
+	})
 }
 
 // formWords are the beginnings of words that forms use for passwords and for the input.
@@ -188,6 +193,11 @@ var formWords = []string{
 	"passw", "kennwort", "mot de passe", "contrase", "senha", "wachtwoord", "parola", "lösenord", "salasana", "hasł", "hesl", "парол",
 	"enter ", "type ", "confirm", "repeat", "forgot", "required", "invalid", "eingeben", "bestätigen", "wiederholen", "erforderlich", "saisi", "entrez", "confirmer", "introdu", "ingres", "inserisci", "digite", "voer ",
 }
+
+// lengthWords are the beginnings of words that forms use for a password's length.
+//
+//nolint:gochecknoglobals // read only
+var lengthWords = []string{"character", "zeichen", "caract", "caratter", "tekens", "letters", "digits", "tecken", "tegn", "znak", "символ"}
 
 // mayHaveDots reports whether v, a word with dots, can be a password and not an identifier such as config.password. If
 // expected is true, the context makes an identifier unlikely.
@@ -240,9 +250,14 @@ func isID(v []byte) bool {
 	return isUUID(v)
 }
 
-// isCacheKey reports whether v is a cache key: at least two words and a digest, as in Linux-node-4f2c....
-func isCacheKey(v []byte) bool {
-	const md5, sha1, sha256, minWords = 32, 40, 64, 2
+// isCacheKey reports whether v is a cache key: words and a digest, as in Linux-node-4f2c.... After a name such as
+// MAIL_KEY, there must be two words.
+func isCacheKey(v []byte, class keyClass) bool {
+	const md5, sha1, sha256 = 32, 40, 64
+	minWords := 2
+	if class == bareKeyClass {
+		minWords = 1
+	}
 	at := bytes.LastIndexAny(v, "-_:/") + 1
 	if n := len(v) - at; at == 0 || n != md5 && n != sha1 && n != sha256 || classRunEnd(v, at, hexByte) < len(v) {
 		return false

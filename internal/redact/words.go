@@ -6,7 +6,7 @@ const versionWords = "version ver v release build rel upgrade section chapter rf
 
 const phoneWords = "phone phonenumber tel telefon telefono telefone telefoon telefonnummer telefonnr telefoonnummer mobile mobil mobilnummer mobiltelefon handy handynummer festnetz rufnummer " +
 	"cell celular cellulare cellphone fax call calling sms whatsapp dial contact hotline landline msisdn gsm tlf téléphone tél telef teléfono móvil movil portable rückruf fon mob ligue appelez llámame llámanos chiamami durchwahl zentrale cel ext " +
-	"callback ruf rufen rufe anruf anrufen natel bel bellen mobiel appeler appelle rappeler joindre joignable llamar llame llamad llama chiamare chiama chiamate ligar liga telemóvel zadzwoń dzwoń telefonu telefonem komórka kom volejte mobilu mobilnr telefonnr puhelin"
+	"callback ruf rufen rufe anruf anrufen natel bel bellen mobiel appeler appelle rappeler joindre joignable llamar llame llamad llama chiamare chiama chiamate ligar liga telemóvel zadzwoń dzwoń telefonu telefonem komórka kom volejte mobilu mobilnr telefonnr puhelin puh"
 
 // Words that, before a number, show the number's kind.
 //
