@@ -286,13 +286,13 @@ func isBuildStep(before string) bool {
 	return len(before) > 2 && before[0] == '#' && before[len(before)-1] == ' ' && isNumber(before[1:len(before)-1])
 }
 
-// isClock matches 12:31:07.250, and 12:31 after a date or "at".
+// isClock matches 12:31:07.250, and 12:31 after a date, "at" or "clock".
 func isClock(w string, digits int, before string) bool {
 	switch strings.Count(w, ":") {
 	case 0:
 		return false
 	case 1:
-		return digits == len(w)-1 && slices.ContainsFunc([]string{"-", "T", "at "},
+		return digits == len(w)-1 && slices.ContainsFunc([]string{"-", "T", "at ", "clock "},
 			func(end string) bool { return strings.HasSuffix(before, end) })
 	}
 	return true

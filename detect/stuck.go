@@ -268,8 +268,8 @@ func sameMessage(a, b *step) bool {
 	return !x.compareResult && !y.compareResult && x.messageWithShortWords == y.messageWithShortWords
 }
 
-// hashMessage returns a hash of the different words in the lines, without the words in args, function words and long
-// numbers. isSeparator separates the words. Words in args below minArgWord bytes stay if they have no digit.
+// hashMessage returns a hash of the different words in the lines, without the words in args, function words, ids and
+// positions. isSeparator separates the words. Words in args below minArgWord bytes stay if they have no digit.
 func (p *phrases) hashMessage(lines []string, args string, isSeparator func(rune) bool, minArgWord int) uint32 {
 	argWords := map[string]bool{}
 	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(strings.ReplaceAll(args, `\n`, " "), maxMessageArgs)), isSeparator) {
@@ -284,7 +284,7 @@ func (p *phrases) hashMessage(lines []string, args string, isSeparator func(rune
 		buf = p.appendStable(buf[:0], line)
 		for word := range strings.FieldsFuncSeq(strings.ToLower(string(buf)), isSeparator) {
 			word = strings.Trim(word, ".:")
-			if !seen[word] && !argWords[word] && !slices.Contains(functionWords, word) && !isLongNumber(word) {
+			if !seen[word] && !argWords[word] && !slices.Contains(functionWords, word) && !isID(word) {
 				sum += xxhash.Sum64String(word)
 			}
 			seen[word] = true
@@ -302,16 +302,19 @@ func isMessageSeparator(r rune) bool {
 //nolint:gochecknoglobals // immutable
 var functionWords = strings.Fields("a an and are as at be by for from in is it not of on or the this to was with")
 
-// isLongNumber matches an id such as 6514201555 or kv863692.
-func isLongNumber(word string) bool {
-	const minDigits = 6
-	digits := 0
+// isID matches an id such as 6514201555, kv863692 or job_rmu7iigqtj53uhbb, and a position such as 1:21.
+func isID(word string) bool {
+	const minDigits, minRandom = 6, 16
+	digits, letters := 0, 0
 	for i := range len(word) {
-		if isDigit(word[i]) {
+		switch {
+		case isDigit(word[i]):
 			digits++
+		case word[i] != ':':
+			letters++
 		}
 	}
-	return digits >= minDigits
+	return digits >= minDigits || digits > 1 && len(word) >= minRandom || letters == 0 && digits < len(word)
 }
 
 const maxMessageArgs = 4 << 10 // bytes of args that hashMessage reads

@@ -184,6 +184,14 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		rows[i] = "\x1b[7m" + rows[i] + "\x1b[0m"
 		menuKeys = append(menuKeys, call("send_keys", `{"keys":["Down"]}`, strings.Join(rows, "\n")))
 	}
+	var unknownNames, invalidArgs []testStep
+	for i, job := range []string{"RMU7IiGqtJ53UhbbhlhpSr", "32DDTiARTe13yoVAGbTQ3D", "cVk7KTmgESfP0ZKJbXqsRD", "dtQlmbgowGicZIAhvur3kp", "MvEsJtGOfFXtXHFTIaciHO"} {
+		unknownNames = append(unknownNames, call("run_sql", jsonArgs("query", "SELECT "+strings.Repeat("a, ", i)+"basket FROM orders"),
+			fmt.Sprintf("{\"error\":{\"message\":\"Unrecognized name: basket at [1:%d]\"},\"job\":\"job_%s\"}", 8+3*i, job)))
+		start := []string{"upon delivery", "on delivery", "delivery", "when delivered", "at delivery"}[i]
+		invalidArgs = append(invalidArgs, call("final_result", jsonArgs("start_date", start),
+			"1 validation error:\n```json\n[{\"loc\": [\"start_date\"], \"msg\": \"Input should be a valid date\", \"input\": \""+start+"\"}]\n```\n\nFix the errors and try again."))
+	}
 	var imports, passages, measurements, clicks, droppedEdits []testStep
 	for i, line := range []string{"import os", "import os, re", "from os import listdir", "import os as o", "import os, sys"} {
 		imports = append(imports, call("python_interpreter", jsonArgs("code", line+"\nprint(1)"),
@@ -299,6 +307,8 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"measurements with other scores":         {measurements, false},
 		"clicks with other descriptions":         {clicks, true},
 		"edits that the apply model drops":       {droppedEdits, true},
+		"the same error at other positions":      {unknownNames, true},
+		"a counted validation error":             {invalidArgs, true},
 		"an ended task, polled after a change":   {insertBeforeLast(polls[:5], bash("kubectl -n shop apply -f web.yaml", "configured")), false},
 	} {
 		t.Run(name, func(t *testing.T) {
