@@ -21,7 +21,12 @@ LDFLAGS  := -s -w -X precept/cmd/precept/server.version=$(VERSION)
 # Packages tested without the race detector: packages without concurrent code, tests that read source and pages, and
 # whole-program tests. The tests in proxy, store, learn, test/chaos, test/fleet and test/server run the same concurrent
 # code with it.
-PLAIN  := precept precept/bandit/report precept/configs precept/internal/label precept/test/agents precept/test/learning precept/test/privacy precept/test/project precept/test/verbs
+PLAIN  := precept precept/bandit/feedback precept/bandit/report precept/bandit/trial precept/cmd/precept/demo \
+          precept/cmd/precept/history precept/cmd/precept/lake precept/configs precept/detect precept/docs \
+          precept/inject/backtest precept/inject/request precept/inject/rules precept/inject/writ \
+          precept/internal/label precept/internal/price precept/internal/shell precept/internal/spell \
+          precept/internal/work precept/test/agents precept/test/learning precept/test/privacy precept/test/project \
+          precept/test/verbs
 SPACE  := $(subst ,, )
 
 # The race detector needs a C compiler on Linux. Without one, the tests run without the race detector and print a note.
