@@ -89,7 +89,8 @@ func measurement(r *report.Row) string {
 	e := rowEffect(r)
 	text := fmt.Sprintf("Measured: %s, %s points (%s), %s with the lesson, %s without.",
 		r.Verdict, e.points(), e.interval(), countNoun(r.NInjected, "rewarded session"), countText(r.NWithheld))
-	if r.PerWeek >= 1 && lesson.State(r.State).IsActive() {
+	// With less than a week of data, PerWeek is more than all picks so far.
+	if r.PerWeek >= 1 && r.PerWeek <= float64(r.Rewarded) && lesson.State(r.State).IsActive() {
 		text += fmt.Sprintf(" In the last four weeks, the lesson was picked in %s a week.", countNoun(int64(r.PerWeek+0.5), "rewarded session"))
 	}
 	return text
