@@ -292,7 +292,7 @@ func TestPackagesHaveAnExample(t *testing.T) {
 	}
 	for dir := range packages {
 		if examples[dir] == slices.Contains(exempt, dir) {
-			t.Errorf("package %s has an example: got %v, want an example in each package except %q", dir, examples[dir], exempt)
+			t.Errorf("package %s has an example = %v, want an example in each package except %q", dir, examples[dir], exempt)
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestLoginRedirectsOnlyToDashboardPages(t *testing.T) {
 			r.Header.Set("Referer", referer)
 		}))
 		if strings.Contains(page, `name="next" value="/queue?page=2"`) != want {
-			t.Errorf("login page after a form on %s was posted: got this page as the next page = %v, want %v; login page: %s", referer, !want, want, page)
+			t.Errorf("login page after a form on %s was posted: next page is this page = %v, want %v; login page: %s", referer, !want, want, page)
 		}
 	}
 	// If a user follows a link from another site, the browser omits the SameSite=Strict cookie. The login page

@@ -174,7 +174,7 @@ func eventText(e *lesson.Event) g.Node {
 	with, ok := detailCount(e.Detail[lesson.DetailWith])
 	without, both := detailCount(e.Detail[lesson.DetailWithout])
 	if ok && both {
-		text += fmt.Sprintf("; %s with, %s without", countNoun(with, "rewarded session"), countText(without))
+		text += fmt.Sprintf("; %s with the lesson, %s without it", countNoun(with, "rewarded session"), countText(without))
 	}
 	return g.Group{h.Strong(untrustedText(author)), g.Text(text)}
 }

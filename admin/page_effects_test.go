@@ -197,7 +197,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 			w.row.Rewarded, w.row.NeedsPicks, w.row.Effect, w.row.Lo, w.row.Hi = 60, 12345, new(0.1), new(-0.1), new(0.3)
 		}, []string{"A verdict needs about 12,000 more picks with a reward", "!12,345"}},
 		"unclear number of picks":          {func(w *pageData) { w.row.Rewarded, w.row.NeedsPicks, w.row.NeedsUnclear = 60, 12345, true }, []string{">60<", "It is too early to estimate how many more picks a verdict needs.", "!12,345"}},
-		"rarely chosen lesson":             {func(w *pageData) { w.row.Matched, w.row.Picked, w.row.PickShare = 1234, 50, 0.02 }, []string{"Rarely chosen: now in about 2% of the sessions where it matches (so far, in 50 of 1,234)."}},
+		"rarely chosen lesson":             {func(w *pageData) { w.row.Matched, w.row.Picked, w.row.PickShare = 1234, 50, 0.02 }, []string{"Rarely chosen: currently picked in about 2% of matching sessions (50 of 1,234 to date)."}},
 		"often chosen lesson":              {func(w *pageData) { w.row.Matched, w.row.PickShare = 1234, 0.6 }, []string{"!Rarely chosen"}},
 		"prompt cache":                     {func(w *pageData) { w.row.CachedWith = new(0.5) }, []string{">50%<", "of input tokens in sessions with the lesson</small>"}},
 		"prompt cache change":              {func(w *pageData) { w.row.CachedWith, w.row.CachedChange = new(0.5), new(-0.01) }, []string{"sessions with the lesson; the lesson changes the share by −1.0 points</small>"}},
@@ -207,7 +207,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		"planned looks": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Rewarded: 3, Planned: 800, Verdict: report.Helps}, {Rewarded: 800, Planned: 800, Evaluated: true, Verdict: report.Helps}}
 		}, []string{"Planned trials", `3 of 800</td><td>–</td><td class="text">not yet</td>`, `<td class="text">helps</td>`}},
-		"planned look on an outcome": {func(w *pageData) {
+		"planned look at an outcome": {func(w *pageData) {
 			w.row.PlannedTrials = []report.PlannedTrial{{Outcome: "recurrence", Rewarded: 267, Planned: 121, Evaluated: true, Effect: new(-0.4), Lo: new(-0.5), Hi: new(-0.3), Verdict: "proven: prevents its error"}}
 		}, []string{`<td class="text">recurrence</td><td>121 of 121</td><td>-40.0 [-50.0, -30.0]</td><td class="text">proven: prevents its error</td>`}},
 		"trial ended": {func(w *pageData) {
@@ -236,7 +236,7 @@ func TestLessonPageShowsStateEffectAndEvents(t *testing.T) {
 		}},
 		"events": {func(w *pageData) {
 			w.events = []lesson.Event{{Slug: "word", Action: "propose", By: "distill", Agent: "coder"}, {Slug: "word", Action: "approve", By: "kim", Hash: "0123456789abcdef", Detail: map[string]any{lesson.DetailWith: 120.0, lesson.DetailWithout: 30.0}}, {Slug: "word", Action: "edit", Detail: map[string]any{lesson.DetailHandEdit: lesson.HandEditOutsideGit}}, {Slug: "word", Action: "create", Detail: map[string]any{lesson.DetailHandEdit: lesson.HandEditOutsideGit}}, {Slug: "x", Action: "eaten"}}
-		}, []string{"<strong>kim</strong> approved the lesson", "<strong>distill (agent coder)</strong> proposed the lesson", "approved the lesson; 120 rewarded sessions with, 30 without", "<strong>A person</strong> edited the lesson by hand", "<strong>precept</strong> found the new lesson file", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
+		}, []string{"<strong>kim</strong> approved the lesson", "<strong>distill (agent coder)</strong> proposed the lesson", "approved the lesson; 120 rewarded sessions with the lesson, 30 without it", "<strong>A person</strong> edited the lesson by hand", "<strong>precept</strong> found the new lesson file", "<code>0123456789ab</code>", "!eaten", "!No action is logged"}},
 	} {
 		page := mainText(t, "/lessons/word", func(source *wordSource, o *admin.Options) {
 			w := pageData{wordSource: source, lesson: &lesson.Lesson{Slug: "word", Title: "Its title", State: lesson.Active}, o: o}
@@ -259,10 +259,10 @@ func TestLessonPageShowsBacktest(t *testing.T) {
 	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try the lesson")
 	checkPage(t, "backtest with near misses", pageWithBacktest(backtest.Result{NearMisses: backtest.NearMissCounts{Sessions: 1, MissingConditions: []backtest.SessionCount{{Text: "not its tool", Sessions: 1}}}}),
 		"<strong>1</strong> other session the lesson nearly fired", "not its tool</th><td>1</td>", "!There are no near misses", "!Examples:")
-	checkPage(t, "backtest with matches by likeness", pageWithBacktest(backtest.Result{Likeness: backtest.LikenessCounts{Captured: 200, Sessions: 2, Examples: []backtest.LikenessExample{
+	checkPage(t, "backtest with similarity matches", pageWithBacktest(backtest.Result{Likeness: backtest.LikenessCounts{Captured: 200, Sessions: 2, Examples: []backtest.LikenessExample{
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
 	}}}), "<strong>2</strong> other sessions", "The lesson is not injected in such sessions", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
-	checkPage(t, "backtest with too few sessions for likeness", pageWithBacktest(backtest.Result{Likeness: backtest.LikenessCounts{Captured: 199}}), "captured sessions, and there are 199", "!By similar words")
+	checkPage(t, "backtest with too few sessions to compare by similarity", pageWithBacktest(backtest.Result{Likeness: backtest.LikenessCounts{Captured: 199}}), "captured sessions, and there are 199", "!By similar words")
 	checkPage(t, "backtest with unreadable sessions", mainText(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
@@ -288,7 +288,8 @@ func (failingSessions) Backtest(context.Context, string, *lesson.Lesson) (backte
 }
 
 // queuePage returns the queue page for a library with the candidates "early" and "late" and the active lesson
-// "current". It calls change to alter the data before it requests the page. l is the lesson "late".
+// "current". It calls change to alter the data before it requests the page. The parameter l of
+// change is the lesson "late".
 func queuePage(t *testing.T, target string, change func(source *wordSource, l *lesson.Lesson, o *admin.Options)) string {
 	t.Helper()
 	created := func(hours int) time.Time { return time.Unix(1e9, 0).Add(time.Duration(hours) * time.Hour) }

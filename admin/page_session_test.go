@@ -78,7 +78,7 @@ func TestTurnEntriesShowAuthorAndText(t *testing.T) {
 		page := sessionPageWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{entry} })
 		checkPage(t, entry.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
-			t.Errorf("entry of kind %q: got folded = %v, want %v", entry.Kind, !folded, folded)
+			t.Errorf("entry of kind %q: folded = %v, want %v", entry.Kind, !folded, folded)
 		}
 		if entry.CutBytes == 0 && strings.Contains(page, "further bytes") || entry.Rule == "" && strings.Contains(page, "detected by") ||
 			!entry.Reinserted && strings.Contains(page, "inserted again") || entry.Propensity == 0 && strings.Contains(page, "injection probability was") {

@@ -97,14 +97,14 @@ func TestSessionAPIHasTokensByModel(t *testing.T) {
 		if got := x.Models[i].Cost; got == nil {
 			t.Errorf("cost of the model %s = nil", x.Models[i].Model)
 		} else if math.Abs(*got-want) > 1e-9 {
-			t.Errorf("cost of the model %s: Abs(*got-want) = %v, want at most 1e-9", x.Models[i].Model, math.Abs(*got-want))
+			t.Errorf("cost of the model %s = %v, want %v within 1e-9", x.Models[i].Model, *got, want)
 		}
 	}
 	if x.Cost == nil {
 		t.Fatal("cost of the session: Cost = nil")
 	}
 	if math.Abs(*x.Cost-15.2) > 1e-9 {
-		t.Errorf("cost of the session: Abs(*x.Cost-15.2) = %v, want at most 1e-9", math.Abs(*x.Cost-15.2))
+		t.Errorf("cost of the session = %v, want 15.2 within 1e-9", *x.Cost)
 	}
 	if got := get(t, f, "/api/traffic", http.StatusOK); !strings.Contains(got, `"cache_write_tokens":400000`) {
 		t.Errorf("/api/traffic: got %s, want 400000 written tokens", got)

@@ -152,7 +152,7 @@ func TestLessonsAreListedInGroups(t *testing.T) {
 			from += i
 		}
 		if headed := strings.Contains(page, `class="unit"><th`); headed != !strings.Contains(target, "sort") {
-			t.Errorf("%s: the table has headings: %t", target, headed)
+			t.Errorf("%s: the table has headings = %t, want %t", target, headed, !headed)
 		}
 	}
 }

@@ -194,7 +194,7 @@ func TestSuccessorInheritsHalfTheParentMean(t *testing.T) {
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
 	if !almostEqual(third, own/2) {
-		t.Errorf("mean of the third text = %v, want %v, half of the mean that comes from the second text's own sessions", third, own/2)
+		t.Errorf("mean of the third text = %v, want %v (half of the second text's mean, computed from the second text's sessions only)", third, own/2)
 	}
 	if got := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean; got != first {
 		t.Errorf("mean of the first text = %v, want %v, as before the second text was added", got, first)

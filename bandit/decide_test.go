@@ -259,7 +259,7 @@ func TestBaseIsFixedAtFirstDecision(t *testing.T) {
 	base := a.Base
 	later := bandit.Decide(neverWithhold(), movedBaseline{b}, &a, "s", lessons("b"), 2)
 	if a.Base != base || base != trial.Round(70.0/100) {
-		t.Errorf("Base: got %v at the first decision and %v at the second, want %v at both", base, a.Base, trial.Round(70.0/100))
+		t.Errorf("Base: got %v after the first decision and %v after the second decision, want %v after both", base, a.Base, trial.Round(70.0/100))
 	}
 	if len(later) != 1 || math.Abs(later[0].Offset-(base+0.1)) > 1e-6 {
 		t.Errorf("second decision: picks = %+v, want one with offset %v", later, base+0.1)

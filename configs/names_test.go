@@ -83,7 +83,7 @@ func TestUsageEqualsTheKeyComment(t *testing.T) {
 			}
 		}
 		if strings.Contains(n.Usage, "restart") != n.NeedsRestart {
-			t.Errorf("key %s: got a comment that mentions a restart = %v, want %v, as in the tag of the field", n.Path, !n.NeedsRestart, n.NeedsRestart)
+			t.Errorf("key %s: comment mentions a restart = %v, want %v, as in the tag of the field", n.Path, !n.NeedsRestart, n.NeedsRestart)
 		}
 	}
 }

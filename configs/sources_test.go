@@ -95,7 +95,7 @@ func TestEveryKeyIsSetByFileVariableAndFlag(t *testing.T) {
 			}
 			_, pending := configs.ApplyReload(configs.Default(), c)
 			if n.Path != "learning.enabled" && slices.Contains(pending, n.Path) != n.NeedsRestart {
-				t.Errorf("reload with a changed %s: got pending keys %v, want this key among them = %t", n.Path, pending, n.NeedsRestart)
+				t.Errorf("reload with a changed %s: got pending keys %v, want the changed key among the pending keys: %t", n.Path, pending, n.NeedsRestart)
 			}
 		}
 	}

@@ -95,7 +95,7 @@ func TestInferredResultKeepsHashAndText(t *testing.T) {
 	}
 	for i := 1; i <= 2; i++ {
 		if once.Hash(i) != twice.Hash(i) {
-			t.Errorf("Hash(%d) after the repetition: got %[3]v, want %[2]v as before", i, once.Hash(i), twice.Hash(i))
+			t.Errorf("Hash(%d) after the repetition: got %[3]v, want %[2]v, as before the repetition", i, once.Hash(i), twice.Hash(i))
 		}
 	}
 	if got := once.Item(2).UserText; !strings.Contains(got, "404") {

@@ -469,11 +469,11 @@ func TestJudgeFailureSkipsOneSession(t *testing.T) {
 	if _, _, err = runJudge(t, f, s); err == nil {
 		t.Error("judge that always fails: error = nil, want an error")
 	} else if len(s.requests)-n > 15 {
-		t.Errorf("judge that always fails: len(s.requests)-n = %d, want at most 15", len(s.requests)-n)
+		t.Errorf("judge that always fails: got %d requests, want at most 15", len(s.requests)-n)
 	}
 }
 
-// The judge fails on three sessions of the first tenant and on one session of the second. Later runs ask about the
+// The judge fails on three sessions of the first tenant and on one of the second tenant. Later runs ask about the
 // failed sessions last. If the judge fails for three tenants in a row, the run ends.
 func TestJudgeFailureStopsOnlyOneTenant(t *testing.T) {
 	f := newFixture(t)

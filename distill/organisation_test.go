@@ -161,7 +161,7 @@ func TestOnlySingleTenantLessonsNamePrivatePrograms(t *testing.T) {
 			f.runDistiller()
 			found := slices.ContainsFunc(f.lessons(), func(l *lesson.Lesson) bool { return strings.Contains(l.Title+l.Body, tc.want) })
 			if found != (tenants == 0) {
-				t.Errorf("%s, store with %d more tenants: a lesson contains %q: got %v, want %v; lessons = %v", name, tenants, tc.want, found, tenants == 0, f.slugs())
+				t.Errorf("%s, store with %d additional tenants: some lesson contains %q = %v, want %v; lessons = %v", name, tenants, tc.want, found, tenants == 0, f.slugs())
 			}
 		}
 	}

@@ -365,7 +365,7 @@ func (s *testSession) restart() {
 		s.t.Fatalf("%v", err)
 	}
 	if len(row.Data) > 32<<10 {
-		s.t.Fatalf("len(row.Data) = %d, want at most %d", len(row.Data), 32<<10)
+		s.t.Fatalf("session's stored record has %d bytes, want at most %d", len(row.Data), 32<<10)
 	}
 	s.restore(row.Data)
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // newTurnRequests returns two requests of one conversation. The newest message is a user message in the first request,
-// and a tool result in the second.
+// and a tool result in the second request.
 func newTurnRequests(d wire.Dialect) (text, result string) {
 	switch d {
 	case wire.Messages:

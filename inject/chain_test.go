@@ -81,7 +81,7 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 				}
 				both := newHop("c", inject.Advice).sendThrough(t, chainBook("shared", "own"), d, one)
 				if strings.Count(both, "[shared]") != 1 || strings.Count(both, "[own]") != 1 {
-					t.Errorf("%s, %s: a second precept with another lesson sends\n%s\nwant [shared] and [own] once", d, style, both)
+					t.Errorf("%s, %s: a second precept with the lessons shared and own sends\n%s\nwant [shared] and [own] once each", d, style, both)
 				}
 			}
 		}
@@ -99,7 +99,7 @@ func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 		body := `{"messages":[{"role":"user","content":"` + text + `"}]}`
 		out := newHop("a", inject.Advice).sendThrough(t, chainBook("shared"), wire.Chat, body)
 		if strings.Count(out, "[shared]") != strings.Count(body, "[shared]")+1 {
-			t.Errorf("request\n%s\nbecomes\n%s\nwant [shared] once more than before", body, out)
+			t.Errorf("request\n%s\nbecomes\n%s\nwant one more [shared] than in the request", body, out)
 		}
 	}
 }

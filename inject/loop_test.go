@@ -12,7 +12,7 @@ import (
 
 const loopMark = "[LOOP DETECTED]"
 
-// precept inserts the first warning after the second equal failure, and the second warning two failures later.
+// precept inserts the first warning after the second identical failure, and the second warning two failures later.
 func TestLoopIsCountedOnceWithTwoWarnings(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {

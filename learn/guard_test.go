@@ -159,7 +159,7 @@ func TestWorkerPanicAffectsOnlyOneSession(t *testing.T) {
 				}
 				assertEqual(t, "sessions set aside", f.Store.Metrics.SetAside.Load(), 1)
 				if tc.closed != (f.settledState(bad).Version > 0) && tc.step != "encode" {
-					t.Errorf("bad session is closed: got %t, want %t", f.settledState(bad).Version > 0, tc.closed)
+					t.Errorf("bad session is closed = %t, want %t", f.settledState(bad).Version > 0, tc.closed)
 				}
 				if failed := f.takeFailures(); !slices.Contains(failed, "panic "+string(tc.step)) {
 					t.Errorf("failures: got %v, want \"panic %s\" among them", failed, tc.step)
@@ -202,7 +202,7 @@ func TestBackendPanicAffectsOnlyOneSession(t *testing.T) {
 			}
 			f.Guard().StorePending(f.ctx(), f.backend)
 			if m := f.panickingBackend().deadLetters; operation != "echo" && (len(m) == 0 || m[0].ID != bad) {
-				t.Errorf("dead letters: got %+v, want the first of them for session %v", m, bad)
+				t.Errorf("dead letters: got %+v, want the first dead letter for session %v", m, bad)
 			}
 		})
 	}

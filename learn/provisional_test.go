@@ -57,8 +57,8 @@ func TestProvisionalRewardsSurviveRestart(t *testing.T) {
 		t.Errorf("belief after a restart: got %+v, want %+v", got, want)
 	}
 	assertEqual(t, "Restored", reopened.Restored(), true)
-	f.advancePastClose() // the other replica closes the session
-	assertEqual(t, "open sessions with a reward after the other replica closed one", reopened.CountProvisional(), 1)
+	f.advancePastClose() // f now acts as a second replica, and closes the session
+	assertEqual(t, "open sessions with a reward after a second replica closed the session", reopened.CountProvisional(), 1)
 	f.clock.add(time.Minute)
 	reopened.closeDue(reopened.ctx())
 	assertEqual(t, "open sessions with a reward after the next pass", reopened.CountProvisional(), 0)
@@ -82,16 +82,16 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	checkEqualBeliefs := func(when string) {
 		t.Helper()
 		if x, y := belief(replica), belief(otherReplica); math.Abs(x.Mean-y.Mean) > 1e-6 {
-			t.Errorf("%s: Abs(x.Mean-y.Mean) = %v, want at most 1e-6", when, math.Abs(x.Mean-y.Mean))
+			t.Errorf("%s: the replicas' means differ by %v, want at most 1e-6", when, math.Abs(x.Mean-y.Mean))
 		} else if math.Abs(x.MatchEffect-y.MatchEffect) > 1e-6 {
-			t.Errorf("%s: Abs(x.MatchEffect-y.MatchEffect) = %v, want at most 1e-6", when, math.Abs(x.MatchEffect-y.MatchEffect))
+			t.Errorf("%s: the replicas' match effects differ by %v, want at most 1e-6", when, math.Abs(x.MatchEffect-y.MatchEffect))
 		} else if x.Var != y.Var {
-			t.Errorf("%s: Var = %v, want %v", when, x.Var, y.Var)
+			t.Errorf("%s: the replicas' variances are %v and %v, want equal variances", when, x.Var, y.Var)
 		}
 	}
 	id := replica.addSession("s", newAssignment(injected))
 	prior := belief(otherReplica)
-	belief(replica)                                               // a replica follows only tenants that it serves
+	belief(replica)                                               // reading a belief makes the replica serve, and so follow, the tenant
 	otherReplica.postFeedback(tenantA, id, userScore("f1", 1, 1)) // the client posts the feedback to a replica that does not serve the session
 	otherReplica.recomputeRewards(otherReplica.ctx())
 	rewarded := belief(otherReplica)
@@ -99,7 +99,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 		t.Fatalf("mean of the belief after a success: got %v, want above %v", rewarded.Mean, prior.Mean)
 	}
 	follow(replica)
-	checkEqualBeliefs("after the other replica's refresh")
+	checkEqualBeliefs("after the first replica's refresh")
 	replica.postFeedback(tenantA, id, userScore("f2", 2, 0))
 	replica.recomputeRewards(replica.ctx())
 	var both sync.WaitGroup

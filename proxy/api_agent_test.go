@@ -112,7 +112,8 @@ func formatAsClaudeCode(list []obj) {
 	}
 }
 
-// sendNext sends the history. call is the id of the call in the response, and list the normalizedList at the upstream.
+// sendNext sends the history. call is the id of the call in the response, and list is the normalizedList of the body
+// that the upstream receives.
 func (a *apiAgent) sendNext(t *testing.T, f *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, body := f.send(t, "POST", a.path(), h, a.body())
@@ -129,7 +130,7 @@ func normalizedList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }
 	if err := json.Unmarshal(body, &b); err != nil {
-		t.Fatalf("decode body at the upstream: %v: %s", err, body)
+		t.Fatalf("decode the body that the upstream received: %v: %s", err, body)
 	}
 	list := append(b.Messages, b.Input...)
 	for _, item := range list {

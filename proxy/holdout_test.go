@@ -56,7 +56,7 @@ func TestWithheldShareIsEpsilon(t *testing.T) {
 				const first = `{"messages":[{"role":"user","content":"do alpha"}`
 				injected[i] = sendTurn(i, first+`]}`)
 				if i < withSecondTurn && injected[i] != sendTurn(i, first+`,{"role":"assistant","content":"x"},{"role":"user","content":"alpha"}]}`) {
-					t.Errorf("session %d: second turn has lesson one = %v, want %v as in the first turn", i, !injected[i], injected[i])
+					t.Errorf("session %d: second turn has lesson one = %v, want %v, as in the first turn", i, !injected[i], injected[i])
 				}
 			}
 		})

@@ -35,7 +35,7 @@ type hookResponse struct {
 	Error struct{ Message string }
 }
 
-// hookPayload reads a payload, and replaces the first text in each pair with the second.
+// hookPayload reads a payload, and replaces the first text in each pair with the second text.
 func hookPayload(t *testing.T, name string, pairs ...string) string {
 	t.Helper()
 	text, err := os.ReadFile("hooks/testdata/" + name)

@@ -39,7 +39,7 @@ func TestOptOutCoversHostedToolCall(t *testing.T) {
 	for name, want := range map[string]bool{"secret": false, "open": true} {
 		ses, _ := f.Options().Store.Acquire(t.Context(), "default", session.NamedID("default", session.NamespaceSession, name))
 		if (ses != nil) != want {
-			t.Errorf("session %s: got stored = %t, want %t", name, ses != nil, want)
+			t.Errorf("session %s is stored = %t, want %t", name, ses != nil, want)
 		}
 		if ses != nil {
 			f.Options().Store.Release(ses, 0)

@@ -46,7 +46,7 @@ func TestHostileLessonStaysInsideBlock(t *testing.T) {
 	}
 }
 
-// insertedBlock returns the text that precedes the user's text at the upstream.
+// insertedBlock returns the text that precedes the user's text in body, which the upstream received.
 func insertedBlock(t *testing.T, body []byte, text string) string {
 	t.Helper()
 	var req struct {

@@ -30,7 +30,7 @@ type recordedRequest struct {
 	Header map[string]string
 	Body   json.RawMessage
 	Reply  string
-	Loop   bool // whether the request must contain the loop warning at the upstream
+	Loop   bool // whether the request that the upstream receives must contain the loop warning
 }
 
 func readRecording(t *testing.T, path string) []recordedRequest {

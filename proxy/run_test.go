@@ -303,7 +303,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 	firstSession := send("a", "", first)
 	fail = false
 	if other := send("b", "", first); other == firstSession {
-		t.Errorf("retry in a different run: session = %s as in the first run", other)
+		t.Errorf("retry in a different run: got session %s, as in the first run, want a new session", other)
 	}
 	if second := send("a", "", first); second != firstSession {
 		t.Errorf("retry in the same run: got session %s, want %s", second, firstSession)
@@ -321,7 +321,7 @@ func TestRunsDoNotShareSessions(t *testing.T) {
 		t.Errorf("conversation continued in the same run: got session %s, want %s", continued, firstSession)
 	}
 	if elsewhere := send("c", "", next); elsewhere == firstSession {
-		t.Errorf("different run: session = %s as in the first run", elsewhere)
+		t.Errorf("conversation continued in a different run: got session %s, as in the first run, want a new session", elsewhere)
 	}
 	waitForUnit(t, f, session.RunID("default", "c"), 1)
 }

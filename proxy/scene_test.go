@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// scene sends requests through a proxy, and records the last request at the upstream.
+// scene sends requests through a proxy, and records the last request that the upstream received.
 type scene struct {
 	*fixture
 	t       *testing.T
 	path    string
 	reply   string            // model's next response
 	session string            // session name in the last response
-	sent    []json.RawMessage // messages in the last request at the upstream
+	sent    []json.RawMessage // messages in the last request that the upstream received
 }
 
 func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
@@ -33,7 +33,8 @@ func newScene(t *testing.T, lessons []string, extra map[string]string) *scene {
 	return s
 }
 
-// ask sends a chat request with the messages in list and other body members, and returns the messages at the upstream.
+// ask sends a chat request with the messages in list and other body members, and returns the messages that the upstream
+// receives.
 func (s *scene) ask(reply string, list []obj, members ...obj) []string {
 	s.t.Helper()
 	s.reply = reply

@@ -138,7 +138,8 @@ func textAgents() []textAgent {
 	}
 }
 
-// Each step's messages at the upstream begin with the previous step's messages, unless the agent rewrites messages.
+// In each step, the messages that the upstream receives begin with the messages of the previous step, unless the agent
+// rewrites its messages.
 func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
@@ -161,7 +162,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 				previous, session = got, s.session
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(strings.Join(got, "\n"), text); n != want {
-						t.Errorf("step %d: got %s %d times, want %d times; text at the upstream: %s", i, text, n, want, got)
+						t.Errorf("step %d: got %s %d times, want %d; text sent upstream: %s", i, text, n, want, got)
 					}
 				}
 				if i == 3 && !strings.Contains(got[len(got)-1], "[END LOOP DETECTED]") {
@@ -199,11 +200,11 @@ func TestBlocksKeepPositionsInTrajectory(t *testing.T) {
 		previous, session = withoutTail, s.session
 		for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 			if n := strings.Count(got, text); n != want {
-				t.Errorf("step %d: got %s %d times, want %d times; text at the upstream: %s", i, text, n, want, got)
+				t.Errorf("step %d: got %s %d times, want %d; text sent upstream: %s", i, text, n, want, got)
 			}
 		}
 		if i > 2 && !strings.Contains(got, `[[ ## observation_2 ## ]]\n[LOOP DETECTED]`) {
-			t.Errorf("step %d: message = %s, want the loop warning at the second equal failure", i, got)
+			t.Errorf("step %d: message = %s, want the loop warning at the second identical failure", i, got)
 		}
 		if trajectory != "" {
 			trajectory += "\n\n"
@@ -251,7 +252,7 @@ func TestScratchpadAgentHasOneSession(t *testing.T) {
 				session, before = s.session, strings.TrimSuffix(withoutReminder, `","role":"user"}`)
 				for text, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
 					if n := strings.Count(got, text); n != want {
-						t.Errorf("step %d: got %s %d times, want %d times; text at the upstream: %s", i, text, n, want, got)
+						t.Errorf("step %d: got %s %d times, want %d; text sent upstream: %s", i, text, n, want, got)
 					}
 				}
 				if i > 0 && !strings.Contains(got, `Observation:Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation:[LOOP DETECTED]`) {

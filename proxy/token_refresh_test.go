@@ -95,7 +95,7 @@ func TestRefreshedTokenKeepsSession(t *testing.T) {
 				}
 			}
 			if all := bytes.Join(sent, nil); !bytes.Contains(all, []byte("[one]")) {
-				t.Error("no conversation has lesson one at the upstream")
+				t.Error("the upstream received no conversation with lesson one")
 			}
 		})
 	}

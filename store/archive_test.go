@@ -232,7 +232,7 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	checkEqual(t, "tool result's tool", result.Tool, "bash")
 	checkEqual(t, "tool result's call id", result.CallID, "c1")
 	loop := tr.TurnItems[1].Entries[0]
-	checkEqual(t, "loop warning's Loop", loop.Loop, true)
+	checkEqual(t, "Loop field of the loop warning", loop.Loop, true)
 	if strings.Contains(loop.Text, "sk-a1B2") {
 		t.Errorf("loop warning = %q, want the secret redacted", loop.Text)
 	}
@@ -250,12 +250,12 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 		t.Error("the cut reply is not valid as a JSON string")
 	}
 
-	// The rater's latest score decides.
+	// The rater's latest score determines the reward.
 	checkEqual(t, "reward", *tr.Rewarded.Value, 0.1)
 	checkEqual(t, "Decides in the first feedback", tr.Rewarded.Sources[0].Decides, false)
 	checkEqual(t, "Decides in the second feedback", tr.Rewarded.Sources[1].Decides, true)
 	if tr.Rewarded.Counted != nil {
-		t.Error("Counted of an open session is set, want nil")
+		t.Error("Counted is set on an open session, want nil")
 	}
 
 	rest, err := f.archive.Transcript(f.t.Context(), tenantA, "story", 2)
@@ -324,7 +324,8 @@ func TestBrowseSearchesTextToolsAndErrors(t *testing.T) {
 	}
 }
 
-// An agent's or a tenant's opt-out hides stored sessions. A path's opt-out hides stored turns.
+// Opting out an agent or a tenant hides stored sessions. Opting out a path hides the stored turns that mention the
+// path.
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, nil)

@@ -216,11 +216,11 @@ func TestOptOutAppliesOnAnotherReplica(t *testing.T) {
 		a.store.Release(ses, store.DecisionsChanged)
 		_, ok := a.row(id)
 		checkEqual(t, "the session has a row", ok, false)
-		for name, uncertain := range map[string]bool{"the backend answers": false, "the backend did not answer in time": true} {
+		for name, uncertain := range map[string]bool{"when the backend answers": false, "when the backend does not answer in time": true} {
 			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
 			b.store.ApplyOptOut(t.Context(), rec, 4 /* items */, uncertain)
-			checkEqual(t, "hidden items, "+name, rec.Thread.Items, 4)
-			checkEqual(t, "the session is fully opted out, "+name, rec.IsFullyOptedOut(), true)
+			checkEqual(t, "hidden items "+name, rec.Thread.Items, 4)
+			checkEqual(t, "the session is fully opted out "+name, rec.IsFullyOptedOut(), true)
 		}
 		other := &session.Record{Identity: session.Identity{ID: sessionID("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
 		b.store.ApplyOptOut(t.Context(), other, 4 /* items */, false)

@@ -122,10 +122,10 @@ func TestVerdictDependsOnData(t *testing.T) {
 				t.Errorf("Verdict = %s, want %s; SRM = %+v, Reporting = %+v", r.Verdict, tc.want, r.SRM, r.Reporting)
 			}
 			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
-				t.Errorf("verdict %s: row has worst-case bounds: got %t, want true only for an invalid row", r.Verdict, r.WorstLo != nil)
+				t.Errorf("verdict %s: row has worst-case bounds = %t, want true only for an invalid row", r.Verdict, r.WorstLo != nil)
 			}
 			if undecided := tc.want == report.Unproven || tc.want == report.Benched; undecided != (r.NeedsPicks > 0) {
-				t.Errorf("verdict %s: NeedsPicks = %d, want more than 0 (true) or exactly 0 (false): %t", r.Verdict, r.NeedsPicks, undecided)
+				t.Errorf("verdict %s: NeedsPicks = %d, want a number above 0: %t", r.Verdict, r.NeedsPicks, undecided)
 			}
 		})
 	}

@@ -199,7 +199,7 @@ func (r *Row) RarelyChosen() string {
 	if r.PickShare >= rarelyChosenShare || r.Matched == 0 || !slices.Contains([]string{"active", "caution", "benched"}, r.State) {
 		return ""
 	}
-	return fmt.Sprintf("rarely chosen: now in about %s of the sessions where it matches (so far, in %s of %s)",
+	return fmt.Sprintf("rarely chosen: currently picked in about %s of matching sessions (%s of %s to date)",
 		percentText(r.PickShare), Grouped(r.Picked), Grouped(r.Matched))
 }
 

@@ -74,7 +74,7 @@ func TestRarelyChosenLessonIsNamed(t *testing.T) {
 			in.Chooser = constantChooser{report.Belief{Var: 1, Epsilon: 0.2, PassOver: passOver}}
 		})
 	}
-	const want = "rarely chosen: now in about 2% of the sessions where it matches (so far, in 500 of 500)"
+	const want = "rarely chosen: currently picked in about 2% of matching sessions (500 of 500 to date)"
 	r := choosing(0.98)
 	if r.PickShare < 0.0199 || r.PickShare > 0.0201 || r.RarelyChosen() != want {
 		t.Errorf("PassOver 0.98: PickShare = %v, RarelyChosen = %q, want 0.02 and %q", r.PickShare, r.RarelyChosen(), want)

@@ -101,7 +101,7 @@ func TestExplainDescribesEachRowKind(t *testing.T) {
 		all.WriteString(b.String() + "\n")
 		for _, row := range r.Lessons {
 			if (row.Explanation != nil) != (row.Slug == l.Slug) {
-				t.Errorf("report that explains %s: row %s has an explanation: got %v, want %v",
+				t.Errorf("report that explains %s: row %s has an explanation = %v, want %v",
 					l.Slug, row.Slug, row.Explanation != nil, row.Slug == l.Slug)
 			}
 		}

@@ -121,7 +121,7 @@ func TestWindowIncludesWholeFirstDay(t *testing.T) {
 			t.Errorf("window %v: MeanInjected = %v, LOODelta = %v, LOOGap = %v, want nil for all three in a window", window, r.MeanInjected, r.LOODelta, r.LOOGap)
 		}
 		if (r.Effect != nil) != (2*want >= 50) {
-			t.Errorf("window %v: row has an effect: %t, with %d rewarded sessions; want an effect from 50 rewarded sessions on", window, r.Effect != nil, r.Rewarded)
+			t.Errorf("window %v: row with %d rewarded sessions has an effect = %t, want an effect from 50 rewarded sessions on", window, r.Rewarded, r.Effect != nil)
 		}
 	}
 	for window, want := range map[time.Duration]string{0: "", 24 * time.Hour: "1d", 30 * 24 * time.Hour: "30d", 36 * time.Hour: "36h0m0s", time.Minute: "1m0s"} {

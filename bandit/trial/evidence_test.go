@@ -73,7 +73,7 @@ func TestProofTimeIsRecordedOnce(t *testing.T) {
 		c.RaiseMaxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
 		if proven, want := s.Maxima.ProvenAt != 0, s.Maxima.LogEHelps >= math.Log(20); proven != want || proven != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d rewards: ProvenAt is set: %v, Progress.Proven = %v, evidence %v, want both %v", n, proven, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Maxima.LogEHelps), want)
+			t.Fatalf("after %d rewards: ProvenAt is set = %v, Progress.Proven = %v, evidence %v, want both %v", n, proven, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Maxima.LogEHelps), want)
 		}
 		if before != 0 && s.Maxima.ProvenAt != before {
 			t.Fatalf("after %d rewards: ProvenAt = %d, want the unchanged time %d", n, s.Maxima.ProvenAt, before)

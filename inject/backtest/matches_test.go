@@ -181,7 +181,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 			t.Errorf("Matches(%s) = %d of %d sessions, want %d of %[4]d", list[i].Slug, fired, sessions, want)
 		}
 		if w := list[i].Rewards; *w.MeanMatched != 0.5 || w.RewardedMatched != 2 || w.MeanUnmatched != nil || w.RewardedUnmatched != 0 {
-			t.Errorf("%s: mean rewards = %+v, want 0.5 over 2 matches, and no mean over the others", list[i].Slug, w)
+			t.Errorf("%s: mean rewards = %+v, want 0.5 over 2 matches, and no mean over unmatched sessions", list[i].Slug, w)
 		}
 	}
 }

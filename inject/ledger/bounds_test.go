@@ -45,8 +45,8 @@ func TestEntryFieldsAreLimited(t *testing.T) {
 	}
 }
 
-// Record removes control characters, and characters that terminals and browsers hide. Each error pattern of the entry's
-// lesson is a part of the entry's error.
+// Record removes control characters, and characters that terminals and browsers hide. Every error pattern in the lesson
+// made from an entry is a substring of the entry's error.
 func TestEntryFieldsBecomeCleanLines(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
@@ -74,14 +74,14 @@ func TestEntryFieldsBecomeCleanLines(t *testing.T) {
 		for _, lesson := range ledger.Lessons(after) {
 			for _, p := range lesson.Trigger.ErrorPatterns {
 				if !strings.Contains(got[0].Entry.Error, p) {
-					t.Fatalf("lesson's error pattern = %q, want a part of the error %q", p, got[0].Entry.Error)
+					t.Fatalf("lesson's error pattern = %q, want a substring of the error %q", p, got[0].Entry.Error)
 				}
 			}
 		}
 	})
 }
 
-// The trace has a line for each Record call. If the ledger contains the entry, the line does not repeat it.
+// The trace has a line for each Record call. The line omits the entry if the ledger contains the entry after the call.
 func TestRecordingKnownEntryDoesNotWriteFile(t *testing.T) {
 	l := newLedger(t, "# Agent\n")
 	record(t, l, newEntry(1))

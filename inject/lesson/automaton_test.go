@@ -74,7 +74,7 @@ func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
 		if got := matchedSlugs(b, &Query{Words: []string{text}}); len(got) != want {
-			t.Errorf("a star over %d characters: got matches %q, want %d matches", 2*n, got, want)
+			t.Errorf("a star that must span %d characters: got matches %q, want %d matches", 2*n, got, want)
 		}
 	}
 }
@@ -127,11 +127,11 @@ func TestFoldMapsAllCasesToOneForm(t *testing.T) {
 func TestIsBlobFindsEncodedData(t *testing.T) {
 	for s, want := range map[string]bool{
 		strings.Repeat("iVBORw0KGgo", 8):                                       true,
-		strings.Repeat("deadbeef01", 30):                                       true,  // one letter case, but long enough
+		strings.Repeat("deadbeef01", 30):                                       true,  // letters of only one case, but long enough
 		strings.Repeat("deadbeef01", 10):                                       false, // a hash or an identifier
 		strings.Repeat("/Users/Ann/Projects2", 6):                              false, // a path
 		strings.Repeat("a-Long_Identifier2-", 5):                               false,
-		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // known limitation: skipped
+		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // known limitation: classified as encoded data
 	} {
 		if got := isBlob(s); got != want {
 			t.Errorf("%d bytes: isBlob(%.40q) = %v, want %v", len(s), s, got, want)

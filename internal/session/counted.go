@@ -113,9 +113,9 @@ func (t *Thread) parts() map[string]ReplicaCounts {
 	return map[string]ReplicaCounts{pastParts: {past, t.Used, t.Models}}
 }
 
-// partsForMerge returns t's parts for a merge with other. If t has no parts, because a replica with an earlier release
-// wrote the record, partsForMerge returns one part under pastParts. This part is t's sums minus the parts in other,
-// which the sums already include.
+// partsForMerge returns t's parts for a merge with other. If t has no parts, because a replica that runs an earlier
+// release wrote the record, partsForMerge returns one part under pastParts. This part is t's sums minus the parts in
+// other, which the sums already include.
 func (t *Thread) partsForMerge(other *Thread) map[string]ReplicaCounts {
 	if t.ReplicaCounts != nil || other.ReplicaCounts == nil {
 		return t.parts()

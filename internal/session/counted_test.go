@@ -14,7 +14,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Two replicas write their copies or read the stored record, in random order.
+// Two replicas take random steps. In each step, a replica counts a turn or tokens, writes its copy of the record, or
+// merges the stored record into its copy.
 func TestReplicasCountRunTurnsOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stored := newRun("ci-1", testStart)
@@ -49,8 +50,9 @@ func TestReplicasCountRunTurnsOnce(t *testing.T) {
 	})
 }
 
-// Two replicas count a parent session's tokens by model, and write or merge their copies in random order. All models
-// beyond the limit are counted under one name, and no token is lost.
+// Two replicas take random steps. In each step, a replica counts a parent session's tokens by model, writes its copy of
+// the record, or merges the stored record into its copy. All models beyond the limit are counted under one name, and no
+// token is lost.
 func TestReplicasCountModelTokensOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stored := newRecord("parent")
@@ -109,7 +111,8 @@ func TestTokensWithoutAModelBelongToTheNewest(t *testing.T) {
 	}
 }
 
-// recordAfterWrite returns the stored record after a replica has written its copy without reading the row.
+// recordAfterWrite returns the stored record after a replica has written rec, its copy of the record, without first
+// reading the stored record.
 func recordAfterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 	rows := make([]session.Row, 2)
 	for i, r := range []*session.Record{stored, rec} {
@@ -148,8 +151,8 @@ func TestMergeUnitAddsSubAgentCounts(t *testing.T) {
 	}
 }
 
-// During a rolling upgrade, a replica with an earlier release writes sums without counts per replica. The new replica
-// must count these sums once, even if it reads the row twice.
+// During a rolling upgrade, a replica that still runs an earlier release writes only totals, without counts per
+// replica. The new replica must count these totals once, even if it merges the record twice.
 func TestEarlierReleaseTurnsAreCountedOnce(t *testing.T) {
 	newer, older := newRun("ci-1", testStart), newRun("ci-1", testStart)
 	newer.Unit.Replica = "a"

@@ -152,13 +152,13 @@ func TestAdoptMergesPicksMembersAndAmbiguity(t *testing.T) {
 		return list
 	}
 	for name, tc := range map[string]struct {
-		members [2]int // member counts in this record and in the other
+		members [2]int // member counts in the local and in the remote record
 		want    []string
 	}{
-		"no members":                  {[2]int{0, 0}, []string{"there"}},
-		"members in this record":      {[2]int{1, 0}, []string{"here", "there"}},
-		"members in the other record": {[2]int{0, 2}, []string{"here", "there"}},
-		"members in both records":     {[2]int{3, 2}, []string{"here", "there"}},
+		"no members":                   {[2]int{0, 0}, []string{"there"}},
+		"members in the local record":  {[2]int{1, 0}, []string{"here", "there"}},
+		"members in the remote record": {[2]int{0, 2}, []string{"here", "there"}},
+		"members in both records":      {[2]int{3, 2}, []string{"here", "there"}},
 	} {
 		local, remote := newRecord("s"), newRecord("s")
 		local.Assignment, remote.Assignment = pick("here"), pick("there")

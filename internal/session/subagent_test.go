@@ -147,7 +147,7 @@ func TestKeepsIndicesAfterRewrites(t *testing.T) {
 	}
 }
 
-// Two agents take part in the session: a handoff call passes the conversation from the first to the second.
+// Two agents take part in the session: a handoff call passes the conversation from the first agent to the second.
 func TestAnyAgentSystemPromptContinuesSession(t *testing.T) {
 	r := newRecord("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

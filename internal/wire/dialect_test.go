@@ -43,7 +43,7 @@ func TestErrorBody(t *testing.T) {
 			t.Errorf("%s: got %q, want valid UTF-8 with the message %q and the type precept_error", d, body, message+"\uFFFD")
 		}
 		if (got.Type == "error") != (d == Messages) || (got.Error.Code == "service_unavailable") != (d != Messages) {
-			t.Errorf("%s: got %s, want type = error only in the Messages API and code = service_unavailable only in the others", d, body)
+			t.Errorf("%s: got %s, want type = error only in the Messages API and code = service_unavailable only in the other APIs", d, body)
 		}
 	}
 	if body := ErrorBody(Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {

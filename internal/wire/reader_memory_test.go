@@ -31,7 +31,7 @@ func TestReplyReaderBoundsAndFreesMemory(t *testing.T) {
 		atStart := r.MemoryBytes()
 		feed(tc.body[len(tc.body)/100:])
 		if held := r.MemoryBytes(); atStart == 0 || held > 5*limit {
-			t.Errorf("%s: MemoryBytes = %d after 1%% of the input, %d after %d bytes, want the first above 0, and the second at most 5 times the limit %d", name, atStart, held, len(tc.body), limit)
+			t.Errorf("%s: MemoryBytes = %d after 1%% of the input and %d after %d bytes, want more than 0, and at most 5 times the limit %d", name, atStart, held, len(tc.body), limit)
 		}
 
 		r = NewReplyReader(Chat, -1, 1<<20)

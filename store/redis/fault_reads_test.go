@@ -345,7 +345,7 @@ func TestFaultAtEachReadCommand(t *testing.T) {
 				case err == nil && fmt.Sprint(got) != fmt.Sprint(want):
 					t.Errorf("%s, %.9s at command %d: got result %v, want %v", call.name, injected, at, got, want)
 				case err != nil && (!errors.Is(err, wantErr) || errors.Is(err, session.ErrUnavailable) != temporary):
-					t.Errorf("%s, %.9s at command %d: got error %v, want %v, and as session.ErrUnavailable: %v", call.name, injected, at, err, wantErr, temporary)
+					t.Errorf("%s, %.9s at command %d: got error %v, want %v, and errors.Is(err, session.ErrUnavailable) = %v", call.name, injected, at, err, wantErr, temporary)
 				}
 			}
 		}

@@ -152,7 +152,7 @@ func TestAnswerIsReturnedUntilDeleted(t *testing.T) {
 		}
 	}
 	check("after PutAnswer", 1, "answer", "OK: recorded")
-	check("at the second call", 1, "answer", "OK: recorded")
+	check("in the second call after PutAnswer", 1, "answer", "OK: recorded")
 	if err := one.DeleteAnswer(ctx, "default", sessionID(1), "answer"); err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func TestLessonChangeWithoutReplicationIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(reports) != want {
-			t.Errorf("reports after the change of %s: got %v, want %d reports", name, reports, want)
+			t.Errorf("reports after the change to %s: got %v, want %d reports", name, reports, want)
 		}
 	}
 	setLesson("a.md", 0)

@@ -163,7 +163,7 @@ func TestRowTooLargeForAnyServerIsNotSent(t *testing.T) {
 	}
 }
 
-// Redis may evict the row of an open session. DueSessions must skip this session and return the others.
+// Redis may evict the row of an open session. DueSessions must skip this session and return the other sessions.
 func TestDueSessionsSkipsEvictedSession(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())

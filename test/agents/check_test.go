@@ -208,7 +208,7 @@ func (r *row) checkParallel(runs ...*sandboxedAgent) {
 		}
 		last := agentRun.tap.agentRequest(&mains[len(mains)-1]).session
 		sessions[last]++
-		for k := 1; k < len(mains); k++ { // the agents' first requests can be equal and share a session, so the check begins with the second
+		for k := 1; k < len(mains); k++ { // the agents' first requests can be equal and share a session, so the check begins with the second request
 			s := agentRun.tap.agentRequest(&mains[k]).session
 			problems = append(problems, problemUnless(s == last, "agent %d: request %d belongs to session %q, the last request to %q", i, k, s, last))
 		}

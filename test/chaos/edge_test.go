@@ -206,7 +206,7 @@ func TestChaosRequestsAreUnchangedWithoutReadableLessons(t *testing.T) {
 			p := harness.StartWithUpstream(t, dir, model.URL, "--lessons", lessons)
 			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
 			if status, text := harness.Post(t, p.DataURL+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
-				t.Errorf("chat request: got status %d, answer %s, want status 200; body at the upstream: got %s, want %s", status, text, *got.Load(), body)
+				t.Errorf("chat request: got status %d, answer %s, want status 200; body that the upstream received: got %s, want %s", status, text, *got.Load(), body)
 			}
 			p.Stop()
 		})

@@ -73,7 +73,7 @@ func TestChaosFloodLosesNoExchangeWithinTheLimit(t *testing.T) {
 			}
 		})
 	}
-	p.Eventually("every flood request at the upstream", func() bool { return floodRequests.Load() == flood })
+	p.Eventually("the arrival of every flood request at the model", func() bool { return floodRequests.Load() == flood })
 	if n := sumMetric("precept_sessions_live"); n > limit {
 		t.Errorf("sessions in memory: got %d, want at most %d", n, limit)
 	}

@@ -55,7 +55,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 			firstTrials = plannedTrials
 		}
 		if string(plannedTrials) != string(firstTrials) {
-			t.Errorf("planned evaluation at replica %s = %s, want the same as at the first replica: %s", p.AdminURL, plannedTrials, firstTrials)
+			t.Errorf("planned evaluation on replica %s = %s, want the same as on the first replica: %s", p.AdminURL, plannedTrials, firstTrials)
 		}
 	}
 }

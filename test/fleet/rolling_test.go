@@ -164,7 +164,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		d := fleet[i].WaitUntilDrained(dir, flags[:2]...)
 		admitted += d.Admitted
 		if d.Unsampled != 0 || d.Incomplete != 0 {
-			t.Errorf("doctor at replica %d = %+v, want no unsampled and no incomplete exchange", i, d)
+			t.Errorf("doctor on replica %d reports %+v, want no unsampled or incomplete exchanges", i, d)
 		}
 		fleet[i].Stop()
 	}

@@ -331,7 +331,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	for i, late := range []int{0, 2} { // only sessions that moved to the second replica needed a look-up
 		want := fmt.Sprintf(`precept_sessions_excluded_total{reason="late"} %d`, late)
 		if _, metrics := harness.Get(t, fleet[i].AdminURL+"/metrics", "token"); !strings.Contains(metrics, want+"\n") {
-			t.Errorf("/metrics at replica %d lacks %q", i, want)
+			t.Errorf("/metrics of replica %d lacks %q", i, want)
 		}
 	}
 	server.Thaw(t)

@@ -37,7 +37,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	if code, b := secondClient.send("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
 		t.Fatalf("PATCH lesson: got status %d, body %s, want 200", code, b)
 	}
-	harness.Eventually(t, "the change at the first server", func() bool {
+	harness.Eventually(t, "the change on the first server", func() bool {
 		_, b := firstClient.send("GET", "/"+l.ID, nil)
 		return strings.Contains(string(b), "Clear the build cache first.")
 	})
@@ -62,7 +62,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 	harness.Eventually(t, "the lesson from the /lesson command in the second server's list", lessonCountIs(2))
 	a.Assistant(note)
 	if l, _ := secondClient.list("?q=parser"); len(l) != 1 {
-		t.Errorf("search for parser at the second server: got %q, want 1 id", l)
+		t.Errorf("search for parser on the second server: got %q, want 1 id", l)
 	}
 
 	ids, _ := secondClient.list("")
@@ -71,7 +71,7 @@ func TestAgentLessonsInRedisAreShared(t *testing.T) {
 			t.Errorf("DELETE lesson %s: got status %d, body %s, want 204", id, code, b)
 		}
 	}
-	harness.Eventually(t, "an empty list at the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
+	harness.Eventually(t, "an empty list on the first server", func() bool { ids, _ := firstClient.list(""); return len(ids) == 0 })
 }
 
 // Only one distiller at a time can read a store. If a distiller is killed, the lock on a local store ends with the

@@ -49,7 +49,7 @@ func TestLoopWarningIsOmittedAfterWait(t *testing.T) {
 				map[string]any{"role": "tool", "tool_call_id": id, "content": result})
 			agent.Send(false)
 			if last := i == len(tc.commands)-1; strings.Contains(forwarded, "[LOOP DETECTED]") != (tc.warned && last) {
-				t.Errorf("%s, call %d: [LOOP DETECTED] in the request to the model: %t, want %t", name, i+1, !(tc.warned && last), tc.warned && last)
+				t.Errorf("%s, call %d: request to the model contains [LOOP DETECTED] = %t, want %t", name, i+1, !(tc.warned && last), tc.warned && last)
 			}
 		}
 	}

@@ -159,8 +159,8 @@ func (s *rulesServer) send(header http.Header, path, body string) []string {
 	return s.model.takeBodies()
 }
 
-// bodyAfterCuts returns the body that the model should receive if the client sends body. The argument sent holds the
-// bodies that the model did receive. halfCut is true if the first of these lacks halfSection.
+// bodyAfterCuts returns the body that the model should receive if the client sends body. sent lists the bodies that the
+// model actually received. halfCut is true if the first body in sent lacks halfSection.
 func bodyAfterCuts(body string, sent []string) (want string, halfCut bool) {
 	want = strings.Replace(body, unquotedJSON(cutSection), "", 1)
 	if halfCut = len(sent) > 0 && !strings.Contains(sent[0], "One of two"); halfCut {
@@ -186,18 +186,18 @@ func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 
 	path, body := dialectRequest("chat", agentPrompt, unstreamed, user("Fix the door."))
 	for name, header := range map[string]http.Header{
-		"Precept-Rules: off":             {"Precept-Rules": {"off"}, "Precept-Session": {"off"}},
-		"Precept-Learn: off":             {"Precept-Learn": {"off"}, "Precept-Session": {"unlearned"}},
-		"an opted-out agent":             {"Precept-Agent": {"private"}, "Precept-Session": {"private"}},
-		"Precept-Rules: off later":       {"Precept-Rules": {"off"}, "Precept-Session": {sessionName("chat", unstreamed)}},
-		"Precept-Learn: off, no session": {"Precept-Learn": {"off"}},
+		"Precept-Rules: off": {"Precept-Rules": {"off"}, "Precept-Session": {"off"}},
+		"Precept-Learn: off": {"Precept-Learn": {"off"}, "Precept-Session": {"unlearned"}},
+		"an opted-out agent": {"Precept-Agent": {"private"}, "Precept-Session": {"private"}},
+		"Precept-Rules: off in a session that already has cuts": {"Precept-Rules": {"off"}, "Precept-Session": {sessionName("chat", unstreamed)}},
+		"Precept-Learn: off, no session":                        {"Precept-Learn": {"off"}},
 	} {
 		if sent := s.send(header, path, body); len(sent) != 1 || sent[0] != body {
 			t.Errorf("%s: the model got\n%s\nwant the unchanged bytes from the client\n%s", name, sent, body)
 		}
 	}
 
-	// A request for a title is a side request, in which precept cuts no section.
+	// A request for a title is a side request, and precept cuts nothing from side requests.
 	path, body = dialectRequest("chat", "Generate a short title for this conversation.\n"+agentPrompt, unstreamed, user("Fix the till."))
 	body = strings.Replace(body, toolsJSON, "", 1)
 	if sent := s.send(http.Header{"Precept-Session": {sessionName("chat", unstreamed)}}, path, body); len(sent) != 1 || sent[0] != body {
@@ -282,27 +282,27 @@ func TestReplicasCutSameSections(t *testing.T) {
 		return len(sent) == 1 && !strings.Contains(sent[0], "One of two")
 	}
 	n, seen := 0, map[string]bool{}
-	harness.Eventually(t, "sessions with and without the section at each replica", func() bool {
+	harness.Eventually(t, "sessions with and without the section on each replica", func() bool {
 		n++
 		name := fmt.Sprint("s", n)
 		first, second := servers[n%2], servers[(n+1)%2]
 		before := isCut(first, name, body)
 		if after := isCut(second, name, next); after != before {
-			t.Fatalf("session %s: the second replica cuts the section: got %[3]t, want %[2]t as at the first replica", name, before, after)
+			t.Fatalf("session %s: section cut by the second replica = %[3]t, want %[2]t, as by the first replica", name, before, after)
 		}
 		seen[fmt.Sprint(first.Dir, before)] = true
 		return len(seen) == 4
 	})
 
 	harness.MustRun(t, append([]string{"rules", "stop", file}, shared...)...)
-	harness.Eventually(t, "new sessions with the section at both replicas", func() bool {
+	harness.Eventually(t, "new sessions with the section on both replicas", func() bool {
 		n++
 		return !isCut(servers[0], fmt.Sprint("s", n, "a"), body) && !isCut(servers[1], fmt.Sprint("s", n, "b"), body) && !isCut(servers[0], fmt.Sprint("s", n, "c"), body) && !isCut(servers[1], fmt.Sprint("s", n, "d"), body)
 	})
 }
 
-// If the model refuses a request from which sections were cut, precept sends the unchanged request once. In the rest of
-// the session, it cuts no section.
+// If the model refuses a request from which sections were cut, precept sends the unchanged request once. For the rest
+// of the session, precept cuts no sections.
 func TestRefusedRequestIsRetriedWithAllSections(t *testing.T) {
 	t.Parallel()
 	s := newRulesServer(t)

@@ -594,7 +594,7 @@ func TestForgetKeepsOtherRuns(t *testing.T) {
 		for _, text := range []string{harness.MustRun(t, "export", "--data-dir", dir), harness.MustRun(t, "export", "--format", "experiment", "--data-dir", dir)} {
 			for _, run := range []string{"gone-first", "gone-second", "stays"} {
 				if strings.Contains(text, run) != slices.Contains(runs, run) {
-					t.Errorf("export contains run %s: got %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
+					t.Errorf("export contains run %s = %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
 				}
 			}
 		}

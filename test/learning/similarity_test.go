@@ -152,7 +152,7 @@ func TestNearMissPhrasesAreProposed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := answer.Proposals; len(p) == 0 || p[0].Phrase != "rename that endpoint" || p[0].Matched != 1 || p[0].Examples[0].Excerpt != "Please rename that endpoint soon." {
-		t.Errorf("proposals = %s, want \"rename that endpoint\" as the first, with one session and an excerpt", out)
+		t.Errorf("proposals = %s, want \"rename that endpoint\" as the first proposal, with one session and an excerpt", out)
 	}
 	edited, err := os.ReadFile(file)
 	if want := strings.Replace(similarLesson, "        - remove the endpoint\n", "        - remove the endpoint\n        - rename that endpoint\n", 1); err != nil || string(edited) != want {

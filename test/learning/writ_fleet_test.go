@@ -10,8 +10,8 @@ import (
 	"precept/test/harness"
 )
 
-// precept inserts the answer to a /lesson command into the next request. Later requests repeat the earlier messages and
-// answers byte for byte.
+// precept inserts the answer to a model's /lesson command into the next request of the session. precept sends the same
+// answer, byte for byte, in every later request of the session.
 func TestReplicasAnswerLessonCommandOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8
@@ -74,9 +74,9 @@ func TestReplicasAnswerLessonCommandOnce(t *testing.T) {
 			b.Send(streamed)
 		}
 	}
-	harness.Eventually(t, "equal hit counts, at least 22, at both servers", func() bool {
+	harness.Eventually(t, "equal hit counts, at least 22, on both servers", func() bool {
 		first, second := hitCount(servers[0].DataURL), hitCount(servers[1].DataURL)
-		return first == second && first >= 22 // 20 from the loop, and at least 2 from the wait before
+		return first == second && first >= 22 // 20 from the loop, and at least 2 from the Eventually call above the loop
 	})
 	before := hitCount(servers[0].DataURL)
 	for _, s := range servers {

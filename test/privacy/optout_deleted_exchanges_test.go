@@ -71,7 +71,7 @@ func TestNewOptOutPatternHidesSamplesWithoutExchanges(t *testing.T) {
 			p.Stop()
 			for output, text := range all {
 				if got := strings.Contains(text, pathCanary); got != tc.visible {
-					t.Errorf("%s shows the sample: got %v, want %v", output, got, tc.visible)
+					t.Errorf("%s shows the sample = %v, want %v", output, got, tc.visible)
 				}
 			}
 		})

@@ -21,7 +21,7 @@ type turnAt struct {
 	user, reply string
 }
 
-// Each session has a turn at one replica that opts out. Immediately afterwards, a turn at a different replica repeats
+// Each session has a turn on one replica that opts out. Immediately afterwards, a turn on a different replica repeats
 // the opted-out text without opting out.
 func TestReplicasDoNotStoreRepeatedOptedOutText(t *testing.T) {
 	t.Parallel()

@@ -117,7 +117,7 @@ func TestRuleTestsCoverEachAlert(t *testing.T) {
 	}
 	for name := range readPromQueries(t) {
 		if strings.HasPrefix(name, "Precept") && (!fires[name] || !silent[name]) {
-			t.Errorf("alert %s: has a test in which the alert fires: %t, has a test in which it is silent: %t, want both", name, fires[name], silent[name])
+			t.Errorf("alert %s: fires in a test = %t, is silent in a test = %t, want both true", name, fires[name], silent[name])
 		}
 	}
 }

@@ -92,7 +92,7 @@ func TestLineFeedAfterASecretIsTrimmed(t *testing.T) {
 		t.Fatalf("chat request: got status %d, body %s, want 200", status, reply)
 	}
 	if key := <-keys; key != "Bearer sk-upstream" {
-		t.Errorf("Authorization at the upstream: got %q, want Bearer sk-upstream", key)
+		t.Errorf("Authorization header that the upstream received = %q, want Bearer sk-upstream", key)
 	}
 }
 

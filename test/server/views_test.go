@@ -57,8 +57,8 @@ func TestWatchFindsASessionNamedDotDot(t *testing.T) {
 	})
 }
 
-// checkSessionViews sends a session and an opted-out session. It then checks what the API, precept watch, the exports
-// and the pages show.
+// checkSessionViews runs a learned session and an opted-out session. It then checks what the API, precept watch, the
+// exports and the pages show.
 func checkSessionViews(t *testing.T, flags []string) {
 	t.Helper()
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
@@ -118,7 +118,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 		for _, format := range []string{"mplp", "openai"} {
 			var text string
 			if code := p.GetAdmin(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != wantLines {
-				t.Errorf("/api/export?%s in format %s: got status %d, body %q, want 200 and exported lines = %v", query, format, code, text, wantLines)
+				t.Errorf("/api/export?%s in format %s: got status %d, body %q, want 200 and a non-empty body: %v", query, format, code, text, wantLines)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 	var page string
 	for _, path := range []string{"/sessions", "/sessions/" + one.ID, "/samples", "/health", "/api/sessions", "/api/samples", "/api/export?format=openai", "/api/health"} {
 		if code := p.GetAdmin(t, path, &page); code != http.StatusOK || strings.Contains(page, "canary-word") || strings.Contains(page, "e2e-token") || strings.Contains(page, "\x1b") {
-			t.Errorf("%s: got status %d, body %s, want 200 without the opted-out text, the token and the escape character", path, code, page)
+			t.Errorf("%s: got status %d, body %s, want 200 and a body without the opted-out text, the token or the escape character", path, code, page)
 		}
 	}
 	if code, text := harness.Post(t, p.AdminURL+"/api/forget", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session":"one"}`); code != http.StatusOK || !strings.Contains(text, `"forgotten":1`) {

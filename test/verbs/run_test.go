@@ -121,7 +121,7 @@ func TestRunRefusesOtherUpstreamThanRunningServer(t *testing.T) {
 		args := append(append([]string{"run", "--data-dir", data}, tc.args...), "--", "sh", "-c", "echo started")
 		stdout, stderr, code := runIn(t, t.TempDir(), []string{tc.env}, args...)
 		if started := strings.Contains(stdout, "started"); code != tc.code || started != (tc.code == 0) {
-			t.Errorf("precept %q with %q: got exit code %d, agent started: %t, want exit code %d\n%s", args, tc.env, code, started, tc.code, stderr)
+			t.Errorf("precept %q with %q: got exit code %d, agent started = %t, want exit code %d\n%s", args, tc.env, code, started, tc.code, stderr)
 		}
 		if tc.code == 2 && !strings.Contains(stderr, "the server at "+p.DataURL+" runs with its own settings and does not use ") {
 			t.Errorf("precept %q with %q: got standard error %q, want the server and the unused setting", args, tc.env, stderr)

@@ -290,7 +290,7 @@ func TestOnlyFirstStartPrintsLoginLink(t *testing.T) {
 		}
 		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:", "; upstream: http"} {
 			if output.contains(text) != want {
-				t.Errorf("console after start %d: contains %q = %v, want %v", n+1, text, !want, want)
+				t.Errorf("console after start %d contains %q = %v, want %v", n+1, text, !want, want)
 			}
 		}
 	}

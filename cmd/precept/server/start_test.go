@@ -155,7 +155,7 @@ func TestConsultationCountsAreWrittenWhileServerRuns(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
 		s := startServer(t, newFlagSource(t, options))
 		if s.console.contains("they restart at zero") != damaged {
-			t.Errorf("start with consulted.json damaged = %v: got \"they restart at zero\" in the log = %v, want %v", damaged, !damaged, damaged)
+			t.Errorf("start with consulted.json damaged = %v: log contains \"they restart at zero\" = %v, want %v", damaged, !damaged, damaged)
 		}
 		if err := s.stopAndWait(); err != nil {
 			t.Error(err)
