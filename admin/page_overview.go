@@ -281,7 +281,8 @@ func (v *overviewView) effects(f frame) g.Node {
 		g.Iff(len(v.unused) > 0, func() g.Node {
 			t := newEffectTable(&v.pageReport.report, v.unused[:min(len(v.unused), overviewRows)], false, 0, v.trueEffects)
 			name := countNoun(len(v.unused), "measured text") + " not in use: paused, retired, edited or removed"
-			return collapsible(name, scrollRegion(ariaLabel("Effects of texts not in use"), t.html(f, false)))
+			return collapsible(name, scrollRegion(ariaLabel("Effects of texts not in use"), t.html(f, false)),
+				g.If(len(v.unused) > overviewRows, mutedText(g.Textf("The first %d of %s.", overviewRows, countText(len(v.unused))))))
 		}),
 		g.Iff(len(v.matchedInOpen) > 0, func() g.Node {
 			return lessonLinks(f, countNoun(len(v.matchedInOpen), "active lesson")+" that matched only in open sessions", v.matchedInOpen)

@@ -72,12 +72,14 @@ func (c *toolCall) reportsFailureInWords(text string) bool {
 	return c.phrases.answers.score(c, text) >= minFailureScore
 }
 
-// foundNothing reports whether the result is a search's object with an empty list.
+// foundNothing reports whether the result is a search's object with an empty list of hits.
 func (c *toolCall) foundNothing(text string) bool {
+	if !c.nameMatches("looks-for") {
+		return false
+	}
 	v, ok := parseLenient(text)
-	return ok && c.nameMatches("looks-for") && slices.ContainsFunc(v.vals, func(field lenientValue) bool {
-		return field.kind == arrayValue && len(field.vals) == 0
-	})
+	hits, _ := v.get("results", "hits", "items", "matches", "documents", "data")
+	return ok && hits.kind == arrayValue && len(hits.vals) == 0
 }
 
 // score returns the log-odds of a failure.

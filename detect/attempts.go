@@ -145,7 +145,7 @@ func (c *toolCall) searches() bool {
 }
 
 func isQueryKey(key string) bool {
-	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms", "address"}, strings.ToLower(key))
+	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
 // haveSimilarQueries reports whether two searches share more than half of their words, or one search has all words of
@@ -209,7 +209,7 @@ func (c *toolCall) withoutQuery(text string) string {
 	return text
 }
 
-// withoutScores removes the numbers after "score", as in "score=0.83", because each query gets other scores.
+// withoutScores removes the decimal fractions after "score", as in "score=0.83", because each query gets other scores.
 func withoutScores(text string) string {
 	const label = "score"
 	var b strings.Builder
@@ -221,8 +221,10 @@ func withoutScores(text string) string {
 		i += len(label)
 		b.WriteString(text[:i])
 		text = text[i:]
-		if rest := strings.TrimLeft(text, "\": ="); rest != text {
-			text = strings.TrimLeft(rest, "0123456789.")
+		rest := strings.TrimLeft(text, "\": =-")
+		after := strings.TrimLeft(rest, "0123456789.")
+		if number := rest[:len(rest)-len(after)]; len(rest) < len(text) && strings.Contains(strings.TrimRight(number, "."), ".") {
+			text = after
 		}
 	}
 	b.WriteString(text)

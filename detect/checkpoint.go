@@ -13,17 +13,17 @@ import (
 const (
 	checkpointVersion = 9
 	checkpointSteps   = maxSteps
-	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 + 4 // identity, resultHash, code, batch, flags, locationHash, identityWithoutBudget, queryWords, toolHash, two message hashes
+	checkpointSize    = 8 + 8 + 2 + 2 + 4 + 2 + 4 + 8 + 4 + 4 + 4 // identity, resultHash, code, batch, flags, locationHash, identityWithoutBudget, queryWords, toolHash, two message hashes
 )
 
 // flags returns pointers to the booleans that a checkpoint stores for a step, starting with the lowest bit. The caller
 // passes two of them: failed, which means an error, and skipped, which means a pending or refused call.
-func (s *step) flags(failed, skipped *bool) [16]*bool {
+func (s *step) flags(failed, skipped *bool) [17]*bool {
 	return [...]*bool{
 		&s.isUser, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.isRepeatable, &s.memo.isSilent, &s.hasWarning,
 		&s.memo.waited, &s.memo.traits.isEdit, &s.memo.traits.isCheck,
 		&s.memo.traits.isNote, &s.memo.traits.scrolls,
-		&s.memo.onlyConfirms, &s.memo.isQuietPoll, &s.memo.showsPrompt,
+		&s.memo.onlyConfirms, &s.memo.isQuietPoll, &s.memo.showsPrompt, &s.memo.endsPrompt,
 	}
 }
 
@@ -67,10 +67,13 @@ func writeCheckpoint(steps []*step) []byte {
 			v, identity, resultHash, withoutBudget, tool = s.judgement(), s.identity(), s.resultHash(), s.identityWithoutBudget(), s.toolHash()
 		}
 		if v.Outcome == Error {
-			message, withShortWords = s.messageHash(), s.failureFingerprint().messageWithShortWords
+			message = s.messageHash()
+			if f := s.failureFingerprint(); !f.compareResult { // sameMessage compares a test only by message
+				withShortWords = f.messageWithShortWords
+			}
 		}
 		failed, skipped := v.Outcome == Error, v.Outcome == Pending || v.Outcome == Refusal
-		var flags uint16
+		var flags uint32
 		for i, flag := range s.flags(&failed, &skipped) {
 			if *flag {
 				flags |= 1 << i
@@ -80,7 +83,7 @@ func writeCheckpoint(steps []*step) []byte {
 		out = binary.LittleEndian.AppendUint64(out, resultHash)
 		out = binary.LittleEndian.AppendUint16(out, uint16(foldCode(v.Code))) //nolint:gosec // foldCode returns 16 bits
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch))          //nolint:gosec // LoopsSince numbers batches with 16 bits
-		out = binary.LittleEndian.AppendUint16(out, flags)
+		out = binary.LittleEndian.AppendUint32(out, flags)
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.locationHash)) //nolint:gosec // a hash of 16 bits
 		out = binary.LittleEndian.AppendUint32(out, withoutBudget)
 		out = binary.LittleEndian.AppendUint64(out, s.memo.queryWords)
@@ -104,13 +107,13 @@ func readCheckpoint(state []byte) []*step {
 			memo: stepMemo{
 				identity: binary.LittleEndian.Uint64(b), hasIdentity: true,
 				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEndsHash: true, // an endsHash of 0 means that the hash is unknown
-				locationHash:          uint64(binary.LittleEndian.Uint16(b[22:])),
-				identityWithoutBudget: binary.LittleEndian.Uint32(b[24:]), hasIdentityWithoutBudget: true,
-				queryWords: binary.LittleEndian.Uint64(b[28:]),
+				locationHash:          uint64(binary.LittleEndian.Uint16(b[24:])),
+				identityWithoutBudget: binary.LittleEndian.Uint32(b[26:]), hasIdentityWithoutBudget: true,
+				queryWords: binary.LittleEndian.Uint64(b[30:]),
 				traits:     callTraits{computed: true}, hasJudgement: true,
-				toolHash: binary.LittleEndian.Uint32(b[36:]),
+				toolHash: binary.LittleEndian.Uint32(b[38:]),
 				fingerprint: &callFingerprint{ // isVariation needs the words, which are unknown
-					message: binary.LittleEndian.Uint32(b[40:]), messageWithShortWords: binary.LittleEndian.Uint32(b[44:]), failureComputed: true,
+					message: binary.LittleEndian.Uint32(b[42:]), messageWithShortWords: binary.LittleEndian.Uint32(b[46:]), failureComputed: true,
 				},
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
@@ -120,7 +123,7 @@ func readCheckpoint(state []byte) []*step {
 		}
 		var failed, skipped bool
 		for i, flag := range s.flags(&failed, &skipped) {
-			*flag = binary.LittleEndian.Uint16(b[20:])&(1<<i) != 0
+			*flag = binary.LittleEndian.Uint32(b[20:])&(1<<i) != 0
 		}
 		if failed {
 			s.call.judgement.Outcome = Error

@@ -234,7 +234,7 @@ func judgeStatusField(v lenientValue, call *toolCall) (Judgement, bool) {
 		// without the id of a new object. Otherwise, the status describes the requested object, such as a failed
 		// payment.
 		_, hasReason := v.get("message", "reason", "error", "msg", "detail")
-		_, hasID := v.get("id")
+		hasID := slices.ContainsFunc(v.keys, func(k string) bool { return k == "id" || strings.HasSuffix(k, "_id") || strings.HasSuffix(k, "Id") })
 		if hasReason && len(v.keys) <= 6 || len(v.keys) <= 2 || call.changesState() && len(v.keys) <= 4 && !hasID {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
 		}

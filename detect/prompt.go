@@ -14,12 +14,13 @@ const minPromptPolls = 4
 
 // readPrompt reads the output of a command or of a call to a running program. isQuietPoll reports whether the call gave
 // no input, and the output is empty or ends in a prompt. showsPrompt reports whether the output ends in a prompt.
-func (c *toolCall) readPrompt(text string) (isQuietPoll, showsPrompt bool) {
+// endsPrompt reports whether the call gave input and the output does not end in a prompt.
+func (c *toolCall) readPrompt(text string) (isQuietPoll, showsPrompt, endsPrompt bool) {
 	const maxScreen = 16 << 10 // bytes
 	input, hasInput := c.args.get("chars", "keystrokes", "keys", "input")
 	polls := c.purpose == purposeWait && len(c.shell.parts) == 0 || hasInput && isBlankInput(input)
 	if !polls && !hasInput && c.purpose != purposeExec || len(text) > maxScreen {
-		return false, false
+		return false, false, false
 	}
 	output := text
 	if _, after, ok := strings.Cut(text, "<stdout>"); ok {
@@ -29,13 +30,17 @@ func (c *toolCall) readPrompt(text string) (isQuietPoll, showsPrompt bool) {
 	}
 	output = strings.TrimSpace(output)
 	showsPrompt = isPrompt(plainLine(output[strings.LastIndexByte(output, '\n')+1:]))
-	return polls && (output == "" || showsPrompt), showsPrompt
+	return polls && (output == "" || showsPrompt), showsPrompt, hasInput && !polls && !showsPrompt
 }
 
 // isBlankInput matches "", "\n", "Enter" and lists of these.
 func isBlankInput(v lenientValue) bool {
-	if v.kind == arrayValue {
+	switch v.kind {
+	case arrayValue:
 		return !slices.ContainsFunc(v.vals, func(key lenientValue) bool { return !isBlankInput(key) })
+	case stringValue, noValue:
+	case boolValue, numberValue, objectValue:
+		return false
 	}
 	text := strings.ToLower(strings.TrimSpace(v.text()))
 	return text == "" || text == "enter" || text == `\n`
@@ -54,12 +59,12 @@ func isPrompt(line string) bool {
 			"(y/n)", "[y/n]", "(yes/no)", "[yes/no]", "(y)", "[y]", "(yes)", "(n)", "[y/n/a]", "(yes/no/[fingerprint])", "[y/n/q]", "do you want to continue", "ok to proceed",
 		}) ||
 		hasAnySuffix(low, []string{"password:", "passphrase:", "passcode:", "verification code:", "username:", "passwort:", "mot de passe :", "contraseña:"}) ||
-		hasAnyPrefix(low, []string{"enter passphrase", "password for ", "username for ", "[sudo] password", "press any key", "press enter", "press return", "--more--"}) && !strings.HasSuffix(low, ".")
+		hasAnyPrefix(low, []string{"enter passphrase", "password for ", "username for ", "[sudo] password", "press any key", "press enter", "press return", "--more--"}) && (!strings.HasSuffix(low, ".") || strings.HasSuffix(strings.ReplaceAll(low, " ", ""), "..."))
 }
 
 // waitsAtPrompt reports whether the polled program waits for an answer, and the agent has read the output
-// minPromptPolls times without giving one. The search ends at a user turn, a warning, or other output of a
-// running program.
+// minPromptPolls times without giving one. The search ends at a user turn, a warning, an answer to the program, or
+// other output of a running program.
 func waitsAtPrompt(steps func(int) *step) bool {
 	count, batch, sawPrompt := 0, -1, false
 	for i := range maxStuckSteps {
@@ -72,7 +77,7 @@ func waitsAtPrompt(steps func(int) *step) bool {
 		case s.memo.isQuietPoll && s.batch != batch:
 			count, batch = count+1, s.batch
 		case s.memo.isQuietPoll:
-		case i == 0 || !s.memo.showsPrompt && (outcome == Pending || outcome == Refusal):
+		case i == 0 || s.memo.endsPrompt || !s.memo.showsPrompt && (outcome == Pending || outcome == Refusal):
 			return false
 		}
 		if sawPrompt = sawPrompt || s.memo.showsPrompt; sawPrompt && count >= minPromptPolls {

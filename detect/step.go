@@ -93,7 +93,7 @@ type stepMemo struct {
 	toolHash                                             uint32
 	isShort                                              bool // the result is empty, or a line of a few words
 	onlyConfirms                                         bool // the result is that of an edit, or is empty or short
-	isQuietPoll, showsPrompt                             bool // see toolCall.readPrompt
+	isQuietPoll, showsPrompt, endsPrompt                 bool // see toolCall.readPrompt
 }
 
 // callTraits are properties of a call. Only isGesture and isRepeatable also depend on the result.
@@ -190,7 +190,7 @@ func (s *step) judgement() Judgement {
 	const short, maxFrame = 80, 400
 	call := s.toolCall()
 	text := strings.TrimSpace(s.call.result.text)
-	s.memo.isQuietPoll, s.memo.showsPrompt = call.readPrompt(text)
+	s.memo.isQuietPoll, s.memo.showsPrompt, s.memo.endsPrompt = call.readPrompt(text)
 	s.memo.isShort = len(text) < short && !strings.Contains(text, "\n") ||
 		call.purpose == purposeExec && len(text) < maxFrame && compiledPhrases().unframe(text).isEmpty // the result is only a frame
 	t := &s.memo.traits

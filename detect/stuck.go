@@ -265,14 +265,14 @@ func sameMessage(a, b *step) bool {
 		return true
 	}
 	x, y := a.failureFingerprint(), b.failureFingerprint()
-	return !x.compareResult && !y.compareResult && x.messageWithShortWords == y.messageWithShortWords
+	return !x.compareResult && !y.compareResult && x.messageWithShortWords != 0 && x.messageWithShortWords == y.messageWithShortWords
 }
 
 // hashMessage returns a hash of the different words in the lines, without the words in args, function words, ids and
 // positions. isSeparator separates the words. Words in args below minArgWord bytes stay if they have no digit.
 func (p *phrases) hashMessage(lines []string, args string, isSeparator func(rune) bool, minArgWord int) uint32 {
 	argWords := map[string]bool{}
-	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(strings.ReplaceAll(args, `\n`, " "), maxMessageArgs)), isSeparator) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(strings.ReplaceAll(cutText(args, maxMessageArgs), `\n`, " ")), isSeparator) {
 		if len(word) >= minArgWord || strings.ContainsAny(word, "0123456789") {
 			argWords[word] = true
 		}
@@ -314,7 +314,7 @@ func isID(word string) bool {
 			letters++
 		}
 	}
-	return digits >= minDigits || digits > 1 && len(word) >= minRandom || letters == 0 && digits < len(word)
+	return digits >= minDigits || digits > 1 && len(word) >= minRandom && !strings.ContainsAny(word, "./") && isRandom(word[strings.LastIndexAny(word, "_-:")+1:]) || letters == 0 && digits < len(word)
 }
 
 const maxMessageArgs = 4 << 10 // bytes of args that hashMessage reads

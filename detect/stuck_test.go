@@ -168,6 +168,12 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		}
 		return steps
 	}
+	answered := []testStep{call("terminal", `{"input":"sudo make install"}`, "[sudo] password for bob:"), call("terminal", `{"input":"pw"}`, "")}
+	var objectKeys []testStep
+	for range 4 {
+		answered = append(answered, call("terminal", `{"input":""}`, ""))
+		objectKeys = append(objectKeys, call("press", `{"keys":[{"key":"y"}]}`, "Password:"))
+	}
 	var openQuote []testStep
 	screen := "root@3f9a:/# awk '{print $1}\n> "
 	for _, keys := range []string{"awk '{print $1}\\n", "\\n", "\\n", "cat SUMS\\n", "\\n", "\\n"} {
@@ -297,6 +303,9 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"output after a prompt":                  {prompts("Password: ", "", "sending a.bin", "", "", ""), false},
 		"a session at a password prompt":         {sessionPolls(""), true},
 		"a session with answers":                 {sessionPolls("yes\\n"), false},
+		"a terminal after an answer":             {answered, false},
+		"keys in an object":                      {objectKeys, false},
+		"a script that waits for a key":          {prompts("Press any key to continue . . .", "", "", ""), true},
 		"a shell in an open quote":               {openQuote, true},
 		"one failure before different output":    {withHeads, true},
 		"the same error with other ids":          {bounces, true},

@@ -43,6 +43,11 @@ func loopWarning(l detect.Loop) string {
 			"A further call of this kind will change nothing. State what the result below shows, then use another tool, or look for the " +
 			"state that has to change first. If no approach is left, report what blocks you.\n[END LOOP DETECTED]\n\n")
 		return b.String()
+	case "at-prompt":
+		b.WriteString(" reads the output of a program that waits for an answer.\n" +
+			"The program prints nothing more until then. Send the answer, or stop the program and start it again with an option " +
+			"that asks no question. If you may not give the answer, report what blocks you.\n[END LOOP DETECTED]\n\n")
+		return b.String()
 	case "nothing-new":
 		b.WriteString(" is the last of several calls whose results were all returned before.\n" +
 			"The results since then contain nothing new. List what you know and what is still missing, then make a call that you have " +

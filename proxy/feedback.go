@@ -100,6 +100,8 @@ func parkedMessage(post *feedback.Post, done *store.Posted, cfg *configs.Config)
 		kind, name, check = "run", post.RunID, "check the name against the agents' Precept-Run header"
 	case post.RequestID != "":
 		kind, name, check = "request", post.RequestID, "check the id against the Precept-Request-Id response header"
+	case post.SampleID != "":
+		kind, name, check = "sample", post.SampleID, "check the id against the sample in the dashboard or the export"
 	case post.ResponseID != "":
 		kind, name, check = "response", post.ResponseID, "check the id against the id in the model's response"
 	}
@@ -110,7 +112,7 @@ func parkedMessage(post *feedback.Post, done *store.Posted, cfg *configs.Config)
 		kind, name, age, kind, check)
 }
 
-// formatAge formats a period in days if the period is a whole number of days.
+// formatAge formats a period in days or hours if the period is a whole number of them.
 func formatAge(age time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -118,9 +120,10 @@ func formatAge(age time.Duration) string {
 		return "1 day"
 	case age%day == 0:
 		return fmt.Sprintf("%d days", age/day)
-	default:
-		return age.String()
+	case age%time.Hour == 0:
+		return fmt.Sprintf("%d hours", age/time.Hour)
 	}
+	return age.String()
 }
 
 func newEntryAnswer(id string, done *store.Posted) entryAnswer {

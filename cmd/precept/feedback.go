@@ -137,7 +137,8 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 		return writeJSON(inv.stdout, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(inv.stdout, "parked:", report.Printable(answer.Message))
+		message := cmp.Or(answer.Message, "the server keeps the feedback until the session appears") // an older server sends no message
+		_, err = fmt.Fprintln(inv.stdout, "parked:", report.Printable(message))
 		return err
 	}
 	names := append(answer.Sessions, answer.Runs...)

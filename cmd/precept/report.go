@@ -74,6 +74,9 @@ func (inv *invocation) reportCommand() *cobra.Command {
 	addJSONFlag(c, &f.asJSON)
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if len(args) == 1 {
+			if f.query.Explain != "" && f.query.Explain != args[0] {
+				return misuse(fmt.Errorf("the argument names lesson %q, and --explain names %q; name one lesson", args[0], f.query.Explain))
+			}
 			f.query.Explain = args[0]
 		}
 		var err error

@@ -169,7 +169,7 @@ func (m *matcher) authScheme(i int) hit {
 		p++
 	}
 	end := p
-	for end < len(m.text) && (byteClass[m.text[end]]&(tokenByte|base64Byte) != 0 || m.text[end] == '.' || m.text[end] == '~' || m.text[end] == ':' && isAlnum(byteAt(m.text, end+1))) {
+	for end < len(m.text) && (byteClass[m.text[end]]&(tokenByte|base64Byte) != 0 || m.text[end] == '.' || m.text[end] == '~' || bearer && m.text[end] == ':' && isAlnum(byteAt(m.text, end+1))) {
 		end++
 	}
 	for end > p && m.text[end-1] == '.' { // the dot ends the sentence

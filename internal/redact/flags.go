@@ -224,7 +224,11 @@ func (m *matcher) shareWord(i int) hit {
 	end := i - 1
 	start := m.runStart(end, maxValue, wordByte)
 	command := bytes.ToLower(m.command(start))
-	words := bytes.Fields(command[bytes.Index(command, []byte("net use "))+len("net use "):])
+	_, after, ok := bytes.Cut(command, []byte("net use "))
+	if !ok { // "net use /user:NAME" has no share
+		return hit{}
+	}
+	words := bytes.Fields(after)
 	minWords := 1
 	if len(words) > 0 && (words[0][len(words[0])-1] == ':' || words[0][0] == '*') { // a device
 		minWords = 2
