@@ -58,7 +58,7 @@ func TestRepeatedPostKeepsFirstTime(t *testing.T) {
 			f.playOneTurn("s", newAssignment(true))
 			f.backend.failPosts()
 			for _, e := range []feedback.Entry{first, better, again} {
-				checkEqual(f.t, "answer to the post", f.postKeyedFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
+				checkEqual(f.t, "answer to the post", f.postKeyedFeedback(e), store.Posted{ID: e.ID, Status: store.Parked, Delayed: true})
 			}
 			f.backend.allowPosts()
 			f.deliverFor(3 * time.Second)
