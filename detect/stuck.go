@@ -314,7 +314,9 @@ func isID(word string) bool {
 			letters++
 		}
 	}
-	return digits >= minDigits || digits > 1 && len(word) >= minRandom && !strings.ContainsAny(word, "./") && isRandom(word[strings.LastIndexAny(word, "_-:")+1:]) || letters == 0 && digits < len(word)
+	last := word[strings.LastIndexAny(word, "_-:")+1:] // of job_rmu7iigqtj53uhbb
+	return digits >= minDigits || letters == 0 && digits < len(word) ||
+		digits > 1 && len(word) >= minRandom && !strings.ContainsAny(word, "./") && isRandom(last)
 }
 
 const maxMessageArgs = 4 << 10 // bytes of args that hashMessage reads
